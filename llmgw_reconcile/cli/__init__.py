@@ -1,0 +1,1 @@
+"""The command line: flags in, exit code out."""

@@ -1,0 +1,1 @@
+"""The node as values: GPUs, RDMA adapters, limits, and the engines that run."""

@@ -1,0 +1,1 @@
+"""Which exact process each engine kind is."""

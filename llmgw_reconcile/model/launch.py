@@ -1,0 +1,38 @@
+"""How an engine is started: where it was placed, and the exact argv, environment and GPUs that follow."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from llmgw_reconcile.model.desired import EngineKind, FileArg, SecretRef
+from llmgw_reconcile.model.gpu import Gpu
+from llmgw_reconcile.model.spec import EngineSpec
+
+
+class Placement(NamedTuple):
+    """What one engine was given on this node."""
+
+    spec: EngineSpec
+    gpus: tuple[Gpu, ...]  # in the order of CUDA_VISIBLE_DEVICES; empty on the CPU
+    port: int
+    executable: str  # absolute path; the name as written when it was not found
+
+
+class Launch(NamedTuple):
+    """The exact start of an engine. Secrets stand in it by reference only; a FileArg by its source path."""
+
+    engine: str
+    kind: EngineKind
+    argv: tuple[str | SecretRef | FileArg, ...]
+    env: tuple[tuple[str, str | SecretRef], ...]  # sorted by name; whole environment but for HOME & co. of the account
+    gpus: tuple[str, ...]  # UUIDs
+    host: str
+    port: int
+    served: tuple[str, ...]
+    api_key: SecretRef | None = None  # for the probe
+    health_path: str = "/health"
+    probe_timeout: float = 5.0  # seconds; SGLang's /health may take more than one
+    loading_grace: float = 5.0  # seconds from SIGTERM to SIGKILL while the engine loads
+
+
+SECRET_TEXT = "(secret)"  # noqa: S105 - what is shown instead of one

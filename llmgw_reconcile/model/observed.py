@@ -1,0 +1,91 @@
+"""What really runs on the node, as far as records, kernel, sockets and probes tell."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from llmgw_reconcile.errors import Diagnostic
+from llmgw_reconcile.model.spec import Document
+
+
+class Phase(StrEnum):
+    """Contract §1."""
+
+    STARTING = "starting"  # the process lives, nothing of the model yet
+    LOADING = "loading"  # weights are on their way
+    READY = "ready"
+    DEGRADED = "degraded"  # was ready, misses probes
+    BACKOFF = "backoff"  # crashed, will be restarted
+    FAILED = "failed"  # ended, will not be restarted
+    HELD = "held"  # stopped by hand
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    ORPHANED = "orphaned"  # lives without a supervisor
+
+
+class ProcessId(NamedTuple):
+    """A pid names a process only while it lives; with its kernel start ticks (proc(5), stat field 22), for good."""
+
+    pid: int
+    ticks: int
+
+
+class LastExit(NamedTuple):
+    """How the last run of an engine ended; exactly one of `code` and `signal` is known, or none."""
+
+    code: int | None = None
+    signal: str | None = None  # "SIGKILL"
+    at: str | None = None  # UTC, RFC 3339
+    cause: str | None = None  # the root cause found in its log, one line
+
+
+class ObservedEngine(NamedTuple):
+    """One engine of ours. `live` is the leader, proven by boot id, pid, ticks and owner; None when it is gone."""
+
+    engine: str
+    phase: Phase
+    live: ProcessId | None = None
+    supervisor: ProcessId | None = None
+    leftovers: tuple[ProcessId, ...] = ()  # members of its group or session that outlived the leader, proven ours
+    port: int | None = None
+    host: str | None = None
+    gpus: tuple[str, ...] = ()
+    served: tuple[str, ...] = ()
+    since: str | None = None  # of the phase; UTC, RFC 3339
+    restarts: int = 0
+    last_exit: LastExit = LastExit()
+    log_tail: tuple[str, ...] = ()
+    detail: str = ""  # what it waits for, or what is odd about it
+    spec: Document | None = None  # as recorded; None when the record is lost
+    bookkeeping: Document | None = None
+    launch: Document | None = None
+    secret_digests: Document | None = None  # "api_key" | "env.NAME" -> keyed digest at the start
+    problems: tuple[Diagnostic, ...] = ()  # about its records
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its leader lives."""
+        return self.live is not None
+
+
+class ForeignProcess(NamedTuple):
+    """A process that is not provably ours and is in the way: named, never signalled."""
+
+    pid: int | None
+    user: str | None
+    command: str | None
+    holds: str  # "port 8000", "GPU 3: 61190 MiB"
+
+
+class ObservedState(NamedTuple):
+    """All engines that records of ours name, sorted by name, and the strangers that matter."""
+
+    engines: tuple[ObservedEngine, ...] = ()
+    listeners: tuple[tuple[int, ForeignProcess], ...] = ()  # port -> who listens and is not ours
+    problems: tuple[Diagnostic, ...] = ()
+    readable: bool = True  # False: records could not be read; nothing may be stopped
+
+    def find(self, engine: str) -> ObservedEngine | None:
+        """The engine of that id, if a record names it."""
+        return next((e for e in self.engines if e.engine == engine), None)

@@ -1,0 +1,1 @@
+"""The decision: from what is wanted and what is, to ordered actions."""

@@ -1,0 +1,1 @@
+"""Values to words: text, JSON, Markdown."""

@@ -1,0 +1,1 @@
+"""The state file as values: YAML with positions, checked against the schema."""

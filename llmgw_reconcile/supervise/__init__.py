@@ -1,0 +1,1 @@
+"""The plan to reality: start, stop, adopt and wait, through supervisors."""

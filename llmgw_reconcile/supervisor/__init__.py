@@ -1,0 +1,1 @@
+"""The resident process that is the parent of one engine."""

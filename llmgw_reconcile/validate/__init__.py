@@ -1,0 +1,1 @@
+"""The rules: of the file, and of an engine on this node."""
