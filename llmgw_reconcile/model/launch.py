@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from llmgw_reconcile.model.desired import EngineKind, FileArg, SecretRef
 from llmgw_reconcile.model.gpu import Gpu
-from llmgw_reconcile.model.spec import EngineSpec
+from llmgw_reconcile.model.spec import Document, EngineSpec
 
 
 class Placement(NamedTuple):
@@ -36,3 +36,15 @@ class Launch(NamedTuple):
 
 
 SECRET_TEXT = "(secret)"  # noqa: S105 - what is shown instead of one
+
+
+def launch_document(launch: Launch) -> Document:
+    """The launch as JSON values, as launch.json keeps it and the plan compares it: secrets by reference only."""
+    return {
+        "argv": [item if isinstance(item, str) else item.as_json for item in launch.argv],
+        "env": {name: value if isinstance(value, str) else value.as_json for name, value in launch.env},
+        "gpus": list(launch.gpus),
+        "host": launch.host,
+        "port": launch.port,
+        "served": list(launch.served),
+    }
