@@ -7,6 +7,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple
 
+from llmgw_reconcile.errors import Diagnostic
+
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_HELD_ABOVE_MB = 1024
 NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -145,4 +147,4 @@ class DesiredState(NamedTuple):
     models: tuple[ModelSpec, ...]
     node: NodeSettings = NodeSettings()
     digest: str = ""  # sha256 of the file's bytes
-    warnings: tuple[object, ...] = ()  # Diagnostic
+    warnings: tuple[Diagnostic, ...] = ()

@@ -41,10 +41,15 @@ SECRET_TEXT = "(secret)"  # noqa: S105 - what is shown instead of one
 def launch_document(launch: Launch) -> Document:
     """The launch as JSON values, as launch.json keeps it and the plan compares it: secrets by reference only."""
     return {
+        "kind": str(launch.kind),
         "argv": [item if isinstance(item, str) else item.as_json for item in launch.argv],
         "env": {name: value if isinstance(value, str) else value.as_json for name, value in launch.env},
         "gpus": list(launch.gpus),
         "host": launch.host,
         "port": launch.port,
         "served": list(launch.served),
+        "api_key": None if launch.api_key is None else launch.api_key.as_json,
+        "health_path": launch.health_path,
+        "probe_timeout": launch.probe_timeout,
+        "loading_grace": launch.loading_grace,
     }

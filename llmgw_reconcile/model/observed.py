@@ -23,6 +23,11 @@ class Phase(StrEnum):
     STOPPED = "stopped"
     ORPHANED = "orphaned"  # lives without a supervisor
 
+    @property
+    def is_on_its_way(self) -> bool:
+        """Whether it may yet become ready by itself."""
+        return self in (Phase.STARTING, Phase.LOADING, Phase.BACKOFF)
+
 
 class ProcessId(NamedTuple):
     """A pid names a process only while it lives; with its kernel start ticks (proc(5), stat field 22), for good."""
@@ -38,6 +43,11 @@ class LastExit(NamedTuple):
     signal: str | None = None  # "SIGKILL"
     at: str | None = None  # UTC, RFC 3339
     cause: str | None = None  # the root cause found in its log, one line
+
+    @property
+    def words(self) -> str:
+        """How it ended, for people: `exit code 7`, `SIGKILL`, or nothing when that is not known."""
+        return self.signal or ("" if self.code is None else f"exit code {self.code}")
 
 
 class ObservedEngine(NamedTuple):

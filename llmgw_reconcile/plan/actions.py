@@ -40,13 +40,15 @@ class Action(NamedTuple):
     changes: tuple[FieldChange, ...] = ()
     at_next_start: tuple[FieldChange, ...] = ()  # derived differently now; counts as no change
     gpus: tuple[str, ...] = ()
-    gpu_labels: tuple[str, ...] = ()  # for people: "0", "1" or what fits
+    gpu_labels: tuple[str, ...] = ()  # for people, as `gpus`: "0", "1"; the UUID of a card that is not known
+    gpu_classes: tuple[str, ...] = ()  # as `gpus`: "h100-80g"; "unknown"
     port: int | None = None
     surge: bool = False  # replace: start first
     command: tuple[str, ...] = ()  # secrets masked
     environment: tuple[tuple[str, str], ...] = ()  # secrets masked
     spec: EngineSpec | None = None  # for carrying out; None for a stop
     launch: Launch | None = None  # for carrying out
+    diagnostics: tuple[Diagnostic, ...] = ()  # errors: why it is blocked; warnings: what to know
 
 
 class Plan(NamedTuple):

@@ -1,0 +1,67 @@
+"""`llmgw restart`: start engines afresh from their recorded spec, with what would be derived for it now."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from llmgw_reconcile.cli.engine_names import engines_named
+from llmgw_reconcile.cli.interruption import Interruption
+from llmgw_reconcile.cli.locking import Locks
+from llmgw_reconcile.cli.options import Duration, host_from, look_of, look_options, node_options
+from llmgw_reconcile.cli.progress import TextProgress
+from llmgw_reconcile.render.plan_text import plan_text
+from llmgw_reconcile.render.recap import recap_text
+from llmgw_reconcile.workflow.applied import last_settings
+from llmgw_reconcile.workflow.carry_out import Limits
+from llmgw_reconcile.workflow.restarting import plan_restart
+from llmgw_reconcile.workflow.session import carry_out_actions
+
+
+@click.command("restart")
+@click.argument("engines", nargs=-1, required=True, metavar="ENGINE...")
+@click.option("--no-wait", is_flag=True, help="Do not wait until the engines are ready.")
+@click.option("--timeout", type=Duration(), metavar="D", help="Wait no longer than this for all of them.")
+@click.option("--lock-timeout", type=Duration(), default=0.0, metavar="D", help="Wait so long for another command.")
+@node_options
+@look_options
+def command(
+    engines: tuple[str, ...],
+    no_wait: bool,  # noqa: FBT001 - click passes flags by name
+    timeout: float | None,
+    lock_timeout: float,
+    state_dir: str | None,
+    node: str | None,
+    color: str,
+    quiet: bool,  # noqa: FBT001
+    verbose: bool,  # noqa: FBT001
+) -> int:
+    """Start engines afresh from what was recorded of them: also those that are held or have failed."""
+    interruption = Interruption()
+    host = host_from(state_dir, node)
+    names = engines_named(engines, host.state_dir)
+    out = look_of(sys.stdout, color)
+    with Locks(host.state_dir, "llmgw restart", lock_timeout) as locks:
+        locks.take_node()
+        locks.take_engines(names)
+        planned = plan_restart(host, names)
+        if not quiet:
+            click.echo(plan_text(planned.plan, width=out.width, color=out.color, verbose=verbose), nl=False, color=True)
+        interruption.defer()
+        outcomes = carry_out_actions(
+            host,
+            planned,
+            TextProgress(
+                lambda line: None if quiet else click.echo(line, err=True), width=look_of(sys.stderr, color).width
+            ),
+            Limits(wait=not no_wait, timeout=timeout),
+            is_interrupted=lambda: interruption.happened,
+            on_acted=locks.release_node,
+            held_above_mb=last_settings(host).held_above_mb,
+            state_digest="",
+        )
+    click.echo(recap_text(outcomes, width=out.width, color=out.color), nl=False, color=True)
+    if interruption.happened:
+        return interruption.exit_code
+    return 0 if all(outcome.ok for outcome in outcomes) else 1

@@ -1,0 +1,91 @@
+"""Turn a pid that holds GPU memory into who that is: user, program, and the engine when the process is ours."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+from collections.abc import Callable, Sequence
+
+from llmgw_reconcile.discovery.nvidia_cards import GpuProcess
+from llmgw_reconcile.discovery.quoting import one_line
+from llmgw_reconcile.model.gpu import Holder
+
+READ_LIMIT = 4096  # bytes of a command line
+COMMAND_LIMIT = 80  # characters that are shown of it
+SCRIPT_INTERPRETERS = r"(ba|da|z|k)?sh|perl[\d.]*|ruby[\d.]*|node|julia"
+PYTHON = r"(python|pypy)[\d.]*"
+# CPython's options: those without a value may be run together, and -c, -m, -W and -X take the rest or the next word.
+PYTHON_OPTION = r"-[bBdEhiIOqsSuvVxP]*([cmWX]?)(.*)"
+
+
+def find_holder(process: GpuProcess, engine_of: Callable[[int], str | None], proc_root: str = "/proc") -> Holder:
+    """The process as a holder; `engine_of` tells the engine that a pid belongs to, None for a stranger.
+
+    Where /proc does not show the process (it ended, or lives in another pid namespace), the driver's name for it stays.
+    """
+    user, command = describe_process(process.pid, proc_root)
+    if command is None and process.name:
+        command = command_of((process.name,))
+    return Holder(process.pid, user, command, process.memory_mb, engine_of(process.pid))
+
+
+def describe_process(pid: int, proc_root: str = "/proc") -> tuple[str | None, str | None]:
+    """User and command of a process, both for people; None for what cannot be seen."""
+    return _owner(f"{proc_root}/{pid}"), command_of(_command_line(f"{proc_root}/{pid}/cmdline"))
+
+
+def command_of(argv: Sequence[str]) -> str | None:
+    """The program, and script or module of an interpreter; never an argument, since those may hold secrets.
+
+    >>> command_of(("/usr/bin/python3", "-u", "-m", "vllm.entrypoints.openai.api_server", "--api-key", "x"))
+    'python3 -m vllm.entrypoints.openai.api_server'
+    """
+    if not argv or not argv[0].strip():
+        return None
+    # A process that renamed itself has all its words in the first one.
+    program = os.path.basename(argv[0].split()[0])
+    if re.fullmatch(PYTHON, program):
+        shown = f"{program}{_python_script(argv[1:])}"
+    elif re.fullmatch(SCRIPT_INTERPRETERS, program) and len(argv) > 1 and not argv[1].startswith("-"):
+        shown = f"{program} {os.path.basename(argv[1])}"
+    else:
+        shown = program
+    return one_line(shown, COMMAND_LIMIT) or None
+
+
+def _python_script(arguments: Sequence[str]) -> str:
+    """` -m module`, ` script.py`, or nothing where the code itself stands in the command line."""
+    words = iter(arguments)
+    for word in words:
+        option = re.fullmatch(PYTHON_OPTION, word, re.DOTALL)
+        if option is None:
+            return f" {os.path.basename(word)}" if not word.startswith("-") else ""
+        letter, value = option.groups()
+        if letter == "m":
+            return f" -m {value or next(words, '')}".rstrip()
+        if letter == "c" or word == "-" or (value and not letter):
+            return ""
+        if letter and not value:
+            next(words, None)
+    return ""
+
+
+def _command_line(path: str) -> tuple[str, ...]:
+    try:
+        with open(path, "rb") as file:
+            data = file.read(READ_LIMIT)
+    except OSError:
+        return ()
+    return tuple(data.rstrip(b"\0").decode("utf-8", "replace").split("\0")) if data.strip(b"\0") else ()
+
+
+def _owner(path: str) -> str | None:
+    try:
+        uid = os.stat(path).st_uid
+    except OSError:
+        return None
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)

@@ -1,0 +1,1 @@
+"""The two sentences of the tool: make a plan, and carry it out."""

@@ -1,0 +1,90 @@
+import os
+import pwd
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llmgw_reconcile.discovery.holders import command_of, describe_process, find_holder
+from llmgw_reconcile.discovery.nvidia_cards import GpuProcess
+from llmgw_reconcile.model.gpu import Holder
+
+ME = pwd.getpwuid(os.geteuid()).pw_name
+
+
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        (("/opt/tools/burn", "--token", "s3cret"), "burn"),
+        (("/usr/bin/python3.11", "/home/a/train.py", "--key=s3cret"), "python3.11 train.py"),
+        (("python", "-u", "-X", "dev", "-Werror", "-W", "ignore", "train.py"), "python train.py"),
+        (("python3", "-m", "vllm.entrypoints.openai.api_server", "s3cret"), "python3 -m vllm.entrypoints.openai.api_server"),
+        (("python3", "-Im", "pkg", "s3cret"), "python3 -m pkg"),
+        (("python3", "-mpkg"), "python3 -m pkg"),
+        (("python3", "-m"), "python3 -m"),
+        (("python3", "-c", "key='s3cret'"), "python3"),
+        (("python3", "-uc", "key='s3cret'"), "python3"),
+        (("python3", "-ckey='s3cret'"), "python3"),
+        (("python3", "--check-hash-based-pycs", "never", "x"), "python3"),
+        (("python3", "-", "s3cret"), "python3"),
+        (("python3",), "python3"),
+        (("bash", "/opt/run.sh", "s3cret"), "bash run.sh"),
+        (("bash", "-lc", "KEY=s3cret serve"), "bash"),
+        (("perl", "-e", "s3cret"), "perl"),
+        (("VLLM::EngineCore",), "VLLM::EngineCore"),
+        (("sglang::scheduler_TP0 --key s3cret",), "sglang::scheduler_TP0"),
+        (("/opt/evil\x1b[2J", "x"), "evil\\x1b[2J"),
+        (("x" * 500,), "x" * 79 + "…"),
+        (("",), None),
+        ((), None),
+    ],
+)
+def test_a_command_is_the_program_and_its_script_never_an_argument(argv, expected):
+    assert command_of(argv) == expected
+
+
+@given(st.lists(st.text(max_size=8), max_size=5))
+def test_any_command_line_gives_printable_words_or_none(argv):
+    command = command_of(argv)
+    assert command is None or (command and command.isprintable())
+
+
+def proc(tmp_path, pid, cmdline):
+    (tmp_path / str(pid)).mkdir()
+    (tmp_path / str(pid) / "cmdline").write_bytes(cmdline)
+    return str(tmp_path)
+
+
+def test_a_holder_has_its_user_its_command_and_its_engine(tmp_path):
+    root = proc(tmp_path, 41, b"/usr/bin/python3\0serve.py\0--key\0s3cret\0")
+    process = GpuProcess("GPU-1", 41, 900, "python3")
+    assert find_holder(process, {41: "chat@0"}.get, root) == Holder(41, ME, "python3 serve.py", 900, "chat@0")
+    assert find_holder(process, {}.get, root).engine is None
+
+
+def test_a_process_that_proc_does_not_show_keeps_the_drivers_name_for_it(tmp_path):
+    process = GpuProcess("GPU-1", 42, None, "/opt/x/burn --key s3cret")
+    assert find_holder(process, {}.get, str(tmp_path)) == Holder(42, None, "burn", None)
+    assert find_holder(process._replace(name=None), {}.get, str(tmp_path)) == Holder(42)
+
+
+def test_a_zombie_has_no_command_line(tmp_path):
+    assert describe_process(43, proc(tmp_path, 43, b"")) == (ME, None)
+
+
+def test_a_real_process_is_described():
+    process = subprocess.Popen([sys.executable, "-c", "input()", "s3cret"], stdin=subprocess.PIPE)
+    try:
+        assert describe_process(process.pid) == (ME, os.path.basename(sys.executable))
+    finally:
+        process.communicate()
+
+
+def test_a_user_without_a_name_is_a_number(tmp_path, monkeypatch):
+    def unknown(uid):
+        raise KeyError(uid)
+
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    assert describe_process(44, proc(tmp_path, 44, b"x\0")) == (str(os.geteuid()), "x")
