@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
+
+from llmgw_reconcile.cli.options import color_option, host_from, look_of, node_options, output_option
 
 
 @click.group()
@@ -11,55 +15,44 @@ def command() -> None:
 
 
 @command.command()
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to print the inventory.")
-@click.option("--node", metavar="NAME", help="Name of this node; default: its host name.")
-@click.option("--state-dir", metavar="DIR", help="Where llmgw keeps its records.")
-@click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour the table.")
-def inventory(output: str, node: str | None, state_dir: str | None, color: str) -> int:
+@output_option("text", "json")
+@node_options
+@color_option
+def inventory(output: str, state_dir: str | None, node: str | None, color: str) -> int:
     """Show GPUs, RDMA adapters and limits: what is fit, what is not and why, and who holds the cards.
 
     Exits with 1 when the GPUs could not be read; what is known is shown in any case.
     """
-    import os
-    import sys
-
     from llmgw_reconcile.discovery.engines import engine_finder, observe
     from llmgw_reconcile.discovery.inventory import begin_inventory
-    from llmgw_reconcile.host.state_dir import find_state_dir
     from llmgw_reconcile.model.desired import DEFAULT_HELD_ABOVE_MB
-    from llmgw_reconcile.render.documents import document_text
-    from llmgw_reconcile.render.inventory import inventory_document, inventory_text
-    from llmgw_reconcile.render.terminal import terminal_width, wants_color
 
-    name = node or os.uname().nodename
+    host = host_from(state_dir, node)
     with begin_inventory(
-        node=name,
-        sys_root=os.environ.get("LLMGW_SYSFS_ROOT") or "/sys",
-        with_versions=True,
-        held_above_mb=DEFAULT_HELD_ABOVE_MB,
+        node=host.node, sys_root=host.sys_root, with_versions=True, held_above_mb=DEFAULT_HELD_ABOVE_MB
     ) as pending:
-        ours = engine_finder(observe(find_state_dir(state_dir, os.environ, name)))
-        found = pending.finish(ours)
+        found = pending.finish(engine_finder(observe(host.state_dir)))
     if output == "json":
+        from llmgw_reconcile.render.documents import document_text
+        from llmgw_reconcile.render.inventory import inventory_document
+
         click.echo(document_text(inventory_document(found)), nl=False)
     else:
-        isatty = sys.stdout.isatty()
-        width = terminal_width(os.environ, os.get_terminal_size(sys.stdout.fileno()).columns if isatty else None)
-        colored = wants_color(color, os.environ, isatty=isatty)
-        click.echo(inventory_text(found, width=width, color=colored), nl=False, color=True)
+        from llmgw_reconcile.render.inventory import inventory_text
+
+        look = look_of(sys.stdout, color)
+        click.echo(inventory_text(found, width=look.width, color=look.color), nl=False, color=True)
     return 0 if found.gpus_known else 1
 
 
 @command.command()
-@click.option("-o", "--output", type=click.Choice(["json"]), default="json", help="How to print the snapshot.")
-@click.option("--node", metavar="NAME", help="Name of this node; default: its host name.")
-@click.option("--state-dir", metavar="DIR", help="Where llmgw keeps its records.")
-def snapshot(output: str, node: str | None, state_dir: str | None) -> int:  # noqa: ARG001 - json is the only form
+@output_option("json")
+@node_options
+def snapshot(output: str, state_dir: str | None, node: str | None) -> int:  # noqa: ARG001 - json is the only form
     """Record the node and what runs on it as one document, for `llmgw plan --from` elsewhere.
 
     It holds no secrets. Exits with 1 when the GPUs could not be read; what is known is printed in any case.
     """
-    from llmgw_reconcile.cli.options import host_from
     from llmgw_reconcile.discovery.status import look_at_status
     from llmgw_reconcile.render.documents import document_text
     from llmgw_reconcile.render.snapshot import snapshot_document

@@ -99,11 +99,11 @@ class PendingInventory:
         return tuple(find_holder(p, engine_of, self._proc_root) for p in processes if p.uuid == card.uuid)
 
     def _numa_node(self, pci_bus_id: str | None) -> int | None:
-        """sysfs writes the domain with four digits, the driver with eight."""
-        if not pci_bus_id or not re.fullmatch(r"[0-9a-fA-F:.]+", pci_bus_id):
+        """sysfs writes the domain with at least four digits, the driver with eight."""
+        address = re.fullmatch(r"([0-9a-f]{4,8}):([0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", (pci_bus_id or "").lower())
+        if address is None:
             return None
-        address = pci_bus_id.lower().removeprefix("0000") if len(pci_bus_id) == 16 else pci_bus_id.lower()
-        return read_numa_node(f"{self._sys_root}/bus/pci/devices/{address}")
+        return read_numa_node(f"{self._sys_root}/bus/pci/devices/{int(address[1], 16):04x}:{address[2]}")
 
 
 def begin_inventory(

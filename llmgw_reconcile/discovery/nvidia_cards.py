@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 from llmgw_reconcile.discovery.nvidia_csv import Row, Table, parse_table
-from llmgw_reconcile.discovery.nvidia_faults import failed, processes_failed, remark, unreadable
+from llmgw_reconcile.discovery.nvidia_faults import INFOROM_CORRUPTED, failed, processes_failed, remark, unreadable
 from llmgw_reconcile.discovery.quoting import one_line
-from llmgw_reconcile.errors import Diagnostic
+from llmgw_reconcile.errors import Diagnostic, Severity
 from llmgw_reconcile.host.tool import ToolResult
 
 PROCESS_FIELDS = ("gpu_uuid", "pid", "used_gpu_memory", "process_name")  # the name last: it may hold commas
@@ -71,7 +71,7 @@ def _judge(result: ToolResult, table: Table, cards: Sequence[Card], said: Sequen
     elif table.broken or not table.rows:
         yield unreadable(result, table.broken)
     elif not is_explained:
-        yield failed(result)
+        yield failed(result, Severity.WARNING if result.returncode == INFOROM_CORRUPTED else Severity.ERROR)
     else:
         yield from (remark(sentence) for sentence in said if _address(sentence) is None)
 
@@ -86,7 +86,8 @@ def _cards(rows: Iterable[Row], said: Iterable[str]) -> tuple[Card, ...]:
     nameless: list[Card] = []
     for card in map(_card, rows):
         sentences = by_address.pop(_address(card.pci_bus_id or "") or (), [])
-        (cards if card.uuid or card.pci_bus_id else nameless).append(card._replace(sentences=tuple(sentences)))
+        has_name = card.index is not None or card.uuid or card.pci_bus_id
+        (cards if has_name else nameless).append(card._replace(sentences=tuple(sentences)))
     cards.sort(key=lambda card: (card.index is None, card.index or 0))
     lost = [_lost_card(address, sentences) for address, sentences in sorted(by_address.items())]
     # A lost card may also get a row without a single value: it is one card, told twice.

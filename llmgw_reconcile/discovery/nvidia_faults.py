@@ -34,9 +34,8 @@ UNKNOWN_CAUSE = "run `nvidia-smi` by hand and look at `dmesg | grep -i nvrm`"
 INFOROM_CORRUPTED = 14  # with this code all cards are printed nevertheless
 
 
-def failed(result: ToolResult) -> Diagnostic:
-    """No answer, or an exit code that nothing printed explains: cards may be missing."""
-    severity = Severity.WARNING if result.returncode == INFOROM_CORRUPTED else Severity.ERROR
+def failed(result: ToolResult, severity: Severity = Severity.ERROR) -> Diagnostic:
+    """No answer, or an exit code that nothing printed explains: as an error, cards may be missing."""
     return Diagnostic(severity, "nvidia-smi-failed", TOOL, f"cannot read the GPUs: {_account(result)}", _cure(result))
 
 
@@ -48,7 +47,7 @@ def processes_failed(result: ToolResult) -> Diagnostic:
 
 def unreadable(result: ToolResult, broken: Sequence[str]) -> Diagnostic:
     """An answer in a form that we do not know: cards may be missing."""
-    account = f"exit code {result.returncode}: {one_line(chr(10).join(broken))}" if broken else _account(result)
+    account = _account(result, "\n".join(broken))
     message = f"cannot read the GPUs: the answer is cut off or in an unknown form ({account})"
     return Diagnostic(Severity.ERROR, "nvidia-smi-unreadable", TOOL, message, UNKNOWN_CAUSE)
 
@@ -58,9 +57,10 @@ def remark(sentence: str) -> Diagnostic:
     return Diagnostic(Severity.WARNING, "nvidia-smi-remark", TOOL, f"the tool remarks: {one_line(sentence)}")
 
 
-def _account(result: ToolResult) -> str:
+def _account(result: ToolResult, where: str = "") -> str:
     did = result.problem if result.returncode is None else f"exit code {result.returncode}"
-    return f"{did}: {one_line(f'{result.stdout}{chr(10)}{result.stderr}') or 'nothing was printed'}"
+    printed = one_line(where or f"{result.stdout}\n{result.stderr}")
+    return f"{did}: {printed or 'nothing was printed'}"
 
 
 def _cure(result: ToolResult) -> str:

@@ -65,7 +65,8 @@ class Gpu(NamedTuple):
     @property
     def label(self) -> str:
         """What people call it: `GPU 3 (h100-80g)`."""
-        name = f"GPU {self.index}" if self.index is not None else f"GPU at {self.pci_bus_id or self.uuid}"
+        place = self.pci_bus_id or self.uuid or "an unknown address"
+        name = f"GPU {self.index}" if self.index is not None else f"GPU at {place}"
         return f"{name} ({self.gpu_class})"
 
     @property

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from llmgw_reconcile.model.launch import SECRET_TEXT
+from llmgw_reconcile.model.safe_text import neutralise
 from llmgw_reconcile.plan.actions import FieldChange
-from llmgw_reconcile.render.secrets import neutralise
 from llmgw_reconcile.render.terminal import INDENT, NARROWEST, wrapped
 
 WIDEST_LABEL = 24  # columns that labels are aligned to; longer ones stick out

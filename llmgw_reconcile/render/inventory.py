@@ -8,9 +8,9 @@ from typing import Any
 from llmgw_reconcile.model.gpu import Gpu, Mig
 from llmgw_reconcile.model.inventory import Inventory, Limits
 from llmgw_reconcile.model.rdma import RdmaPort
+from llmgw_reconcile.model.safe_text import neutralise
 from llmgw_reconcile.render.diagnostics import diagnostic_document, diagnostics_text
 from llmgw_reconcile.render.documents import FORMAT_VERSION
-from llmgw_reconcile.render.secrets import neutralise
 from llmgw_reconcile.render.terminal import INDENT, Paint, Style, columns, painter, wrapped
 
 UNKNOWN = "-"

@@ -7,10 +7,10 @@ from itertools import groupby
 from typing import NamedTuple
 
 from llmgw_reconcile.errors import Diagnostic, Severity
+from llmgw_reconcile.model.safe_text import neutralise
 from llmgw_reconcile.plan.actions import Action, ActionKind, Plan
 from llmgw_reconcile.render.diagnostics import diagnostics_text
 from llmgw_reconcile.render.fields import FORCES, Row, change_rows, command_lines, label_width, row_lines
-from llmgw_reconcile.render.secrets import neutralise
 from llmgw_reconcile.render.terminal import INDENT, Paint, Style, painter, wrapped
 
 WIDEST_ENGINE = 24  # columns that engine ids are aligned to; longer ones stick out

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from llmgw_reconcile.model.safe_text import neutralise
 from llmgw_reconcile.plan.actions import ActionKind
-from llmgw_reconcile.render.secrets import neutralise
 from llmgw_reconcile.render.status import duration_text
 from llmgw_reconcile.render.terminal import Paint, Style, painter, wrapped
 

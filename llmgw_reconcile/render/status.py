@@ -7,10 +7,10 @@ from typing import Any
 
 from llmgw_reconcile.model.desired import NOTHING
 from llmgw_reconcile.model.observed import ForeignProcess, ObservedEngine, ObservedState, Phase
+from llmgw_reconcile.model.safe_text import neutralise
 from llmgw_reconcile.model.spec import model_of
 from llmgw_reconcile.render.diagnostics import diagnostics_text
 from llmgw_reconcile.render.documents import FORMAT_VERSION
-from llmgw_reconcile.render.secrets import neutralise
 from llmgw_reconcile.render.terminal import Style, columns, painter, wrapped
 
 UNKNOWN = "-"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 
-from llmgw_reconcile.render.secrets import neutralise
+from llmgw_reconcile.model.safe_text import neutralise
 
 NARROWEST = 20  # columns; below that, text runs over rather than being cut to pieces
 INDENT = 6  # of what belongs to the line above

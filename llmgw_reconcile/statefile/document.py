@@ -9,7 +9,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 from yaml.events import AliasEvent, MappingEndEvent, MappingStartEvent, ScalarEvent, SequenceEndEvent, StreamEndEvent
@@ -76,14 +76,21 @@ def _finding_at(before: str, code: str, message: str, hint: str) -> Finding:
     return Finding(before.count("\n") + 1, len(before) - line_start + 1, (), code, message, hint)
 
 
+class _Anchor(NamedTuple):
+    node: Node
+    weight: int
+    height: int  # levels below it
+
+
 class _Builder:
     """Builds the tree, and charges every alias for all that it repeats."""
 
     def __init__(self, next_event: Callable[[], Any]) -> None:
         self.next_event = next_event
-        self.anchors: dict[str, tuple[Node, int]] = {}
+        self.anchors: dict[str, _Anchor] = {}
         self.weight = 0
         self.expanded = 0
+        self.deepest = 0
 
     def document(self) -> Node:
         self.next_event()  # the start of the stream
@@ -102,18 +109,23 @@ class _Builder:
         return root
 
     def node(self, event: Any, depth: int) -> Node:
-        kind = type(event)
-        if kind is AliasEvent:
-            return self.alias(event)
-        before = self.weight
-        node = self.scalar(event) if kind is ScalarEvent else self.collection(event, depth)
-        if event.tag is not None:
-            node = Broken(
-                "yaml-tag", "tags are not allowed here", "remove the tag, or quote text with !", *_place(event)
-            )
-        if event.anchor is not None:
-            self.anchors[event.anchor] = node, self.weight - before
+        if type(event) is AliasEvent:
+            return self.alias(event, depth)
+        return self.value(event, depth) if event.anchor is None else self.anchored(event, depth)
+
+    def anchored(self, event: Any, depth: int) -> Node:
+        weight, deepest = self.weight, self.deepest
+        self.deepest = depth
+        node = self.value(event, depth)
+        self.anchors[event.anchor] = _Anchor(node, self.weight - weight, self.deepest - depth)
+        self.deepest = max(self.deepest, deepest)
         return node
+
+    def value(self, event: Any, depth: int) -> Node:
+        node = self.scalar(event) if type(event) is ScalarEvent else self.collection(event, depth)
+        if event.tag is None:
+            return node
+        return Broken("yaml-tag", "tags are not allowed here", "remove the tag, or quote text with !", *_place(event))
 
     def scalar(self, event: Any) -> Node:
         text: str = event.value
@@ -126,10 +138,7 @@ class _Builder:
 
     def collection(self, event: Any, depth: int) -> Entries | Items:
         self.weight += NODE_WEIGHT
-        if depth > MAX_DEPTH:
-            raise UnreadableError(
-                Finding(*_place(event), (), "yaml-depth", f"nested more than {MAX_DEPTH} levels deep", "flatten it")
-            )
+        self.reach(event, depth)
         return self.entries(event, depth) if type(event) is MappingStartEvent else self.items(event, depth)
 
     def items(self, start: Any, depth: int) -> Items:
@@ -148,22 +157,27 @@ class _Builder:
             pairs.append((key, self.node(self.next_event(), depth + 1)))
         return Entries(tuple(pairs), *_place(start))
 
-    def alias(self, event: Any) -> Node:
-        known = self.anchors.get(event.anchor)
-        if known is None:
-            return Broken(
-                "yaml-alias",
-                "an alias without a finished anchor before it",
-                "quote text that begins with *",
-                *_place(event),
-            )
-        self.weight += known[1]
-        self.expanded += known[1]
+    def alias(self, event: Any, depth: int) -> Node:
+        anchor = self.anchors.get(event.anchor)
+        if anchor is None:
+            hint = "quote text that begins with *"
+            return Broken("yaml-alias", "an alias without a finished anchor before it", hint, *_place(event))
+        self.reach(event, depth + anchor.height)
+        self.weight += anchor.weight
+        self.expanded += anchor.weight
         if self.expanded > MAX_EXPANSION:
             raise UnreadableError(
                 Finding(*_place(event), (), "yaml-alias", "aliases repeat too much", "write it out or use `defaults:`")
             )
-        return known[0]
+        return anchor.node
+
+    def reach(self, event: Any, depth: int) -> None:
+        """Take note of a depth, and refuse one that a recursive walk would not come back from."""
+        self.deepest = max(self.deepest, depth)
+        if depth > MAX_DEPTH:
+            raise UnreadableError(
+                Finding(*_place(event), (), "yaml-depth", f"nested more than {MAX_DEPTH} levels deep", "flatten it")
+            )
 
 
 def _is_encodable(text: str) -> bool:
@@ -209,5 +223,5 @@ def _syntax_finding(error: Exception, text: str) -> Finding:
 
 
 def _unquoted(words: str | None) -> str:
-    """The parser's words less what it quotes from the file, from the first quotation mark to the last."""
-    return re.sub(r"\s*(['\"]).*\1", "", words or "", flags=re.DOTALL)
+    """The parser's words less any name that pure Python quotes from the file; marks such as ':' and '<scalar>' stay."""
+    return re.sub(r"""\s*(['"])[^'"\s<][^'"\s]+\1""", "", words or "")

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from llmgw_reconcile.discovery.records import read_records
 from llmgw_reconcile.errors import NodeError
 from llmgw_reconcile.host.state_dir import EngineDir
-from llmgw_reconcile.render.secrets import mask, neutralise
+from llmgw_reconcile.model.safe_text import mask, neutralise
 from llmgw_reconcile.supervise.resolve import resolve_launch
 
 CHUNK = 256 << 10

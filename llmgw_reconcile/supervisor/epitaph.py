@@ -6,7 +6,7 @@ from typing import Any
 
 from llmgw_reconcile.engines.cause import find_cause
 from llmgw_reconcile.host.clock import utc_now
-from llmgw_reconcile.render.secrets import mask
+from llmgw_reconcile.model.safe_text import mask
 from llmgw_reconcile.supervisor.orders import Orders
 from llmgw_reconcile.supervisor.spawn import Exit
 

@@ -11,8 +11,8 @@ from llmgw_reconcile.host.clock import Clock
 from llmgw_reconcile.host.proc import boot_id, is_alive
 from llmgw_reconcile.host.state_dir import StateDir
 from llmgw_reconcile.model.observed import Phase
+from llmgw_reconcile.model.safe_text import neutralise
 from llmgw_reconcile.plan.actions import Action
-from llmgw_reconcile.render.secrets import neutralise
 from llmgw_reconcile.workflow.report import Sighting
 
 LOG_PEEK_SECONDS = 2.0

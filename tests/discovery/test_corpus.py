@@ -63,7 +63,9 @@ def test_the_optional_fields_are_among_those_of_a_recent_driver():
 
 
 def test_the_cuda_version_is_found_in_tables_of_all_releases():
-    found = {path.parent.name: read_cuda_version(path.read_text()) for path in CORPUS.glob("nvidia-smi/*/table-idle.txt")}
+    found = {
+        path.parent.name: read_cuda_version(path.read_text()) for path in CORPUS.glob("nvidia-smi/*/table-idle.txt")
+    }
     assert found["cap-h100-sxm"] == "13.1"
     assert found["cap-rtx2080-super"] == "13.3"
     assert None not in found.values()
@@ -86,12 +88,17 @@ def test_every_failure_is_an_error_with_its_cure(path, code, cure):
 
 
 def test_a_lost_card_in_the_middle_of_rows_leaves_the_others():
-    text = "index, name, fan.speed [%], clocks.gr, clocks.mem, utilization.gpu [%], memory.used, pstate, power.draw [W]\n"
+    text = (
+        "index, name, fan.speed [%], clocks.gr, clocks.mem, utilization.gpu [%], memory.used, pstate, power.draw [W]\n"
+    )
     text += corpus_text("nvidia-smi/query-two-gpus-one-lost-handle.csv")
     result = ToolResult(("nvidia-smi",), 255, text, "")
     cards, problems = read_gpus(result, fields_of(text))
-    # Without UUID and address a row names no card: the recording did not ask for them.
-    assert [card.pci_bus_id for card in cards if card.sentences] == ["0000:02:00.0"]
+    assert [(card.index, card.pci_bus_id, len(card.sentences)) for card in cards] == [
+        (0, None, 0),
+        (2, None, 0),
+        (None, "0000:02:00.0", 1),
+    ]
     assert problems == ()
 
 

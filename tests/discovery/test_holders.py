@@ -20,7 +20,10 @@ ME = pwd.getpwuid(os.geteuid()).pw_name
         (("/opt/tools/burn", "--token", "s3cret"), "burn"),
         (("/usr/bin/python3.11", "/home/a/train.py", "--key=s3cret"), "python3.11 train.py"),
         (("python", "-u", "-X", "dev", "-Werror", "-W", "ignore", "train.py"), "python train.py"),
-        (("python3", "-m", "vllm.entrypoints.openai.api_server", "s3cret"), "python3 -m vllm.entrypoints.openai.api_server"),
+        (
+            ("python3", "-m", "vllm.entrypoints.openai.api_server", "s3cret"),
+            "python3 -m vllm.entrypoints.openai.api_server",
+        ),
         (("python3", "-Im", "pkg", "s3cret"), "python3 -m pkg"),
         (("python3", "-mpkg"), "python3 -m pkg"),
         (("python3", "-m"), "python3 -m"),
@@ -75,11 +78,14 @@ def test_a_zombie_has_no_command_line(tmp_path):
 
 
 def test_a_real_process_is_described():
-    process = subprocess.Popen([sys.executable, "-c", "input()", "s3cret"], stdin=subprocess.PIPE)
+    process = subprocess.Popen(
+        [sys.executable, "-c", "print(flush=True); input()", "s3cret"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     try:
+        process.stdout.readline()  # right after exec(2) the command line is still empty
         assert describe_process(process.pid) == (ME, os.path.basename(sys.executable))
     finally:
-        process.communicate()
+        process.communicate(b"\n")
 
 
 def test_a_user_without_a_name_is_a_number(tmp_path, monkeypatch):

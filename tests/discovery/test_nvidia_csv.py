@@ -61,7 +61,9 @@ def test_carriage_returns_do_not_become_part_of_a_cell():
     assert parse_table(HEADER + "0, GPU-12345678, 7\r\n", FIELDS).rows == (ROW,)
 
 
-@given(st.text() | st.lists(st.sampled_from([HEADER, "0, GPU-12345678, 7\n", "1, 2", "[x],\n", "a,b,c,d\n"])).map("".join))
+@given(
+    st.text() | st.lists(st.sampled_from([HEADER, "0, GPU-12345678, 7\n", "1, 2", "[x],\n", "a,b,c,d\n"])).map("".join)
+)
 def test_any_text_is_a_table_whose_rows_have_all_the_fields(text):
     for row in parse_table(text, FIELDS).rows:
         assert {"index", "uuid", "memory.used"} <= row.keys()

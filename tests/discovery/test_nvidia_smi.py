@@ -92,7 +92,9 @@ def test_a_tool_that_fails_altogether_gives_one_error(install):
     install(replies={"": {"text": "No devices were found\n", "code": 6}})
     report = ask(with_versions=True)
     assert (report.cards, report.cuda_version) == ((), None)
-    assert [problem.message for problem in report.problems] == ["cannot read the GPUs: exit code 6: No devices were found"]
+    assert [problem.message for problem in report.problems] == [
+        "cannot read the GPUs: exit code 6: No devices were found"
+    ]
 
 
 def test_output_that_is_cut_off_is_an_error(install):
@@ -104,7 +106,9 @@ def test_processes_that_cannot_be_read_are_a_warning(install):
     install(gpus=[h100(0)], replies={"--query-compute-apps": {"error": "boom\n", "code": 255}})
     report = ask()
     assert report.processes is None
-    assert [problem.message for problem in report.problems] == ["cannot read the processes on the GPUs: exit code 255: boom"]
+    assert [problem.message for problem in report.problems] == [
+        "cannot read the processes on the GPUs: exit code 255: boom"
+    ]
 
 
 def test_a_tool_that_hangs_is_an_error_when_its_time_is_over(install, monkeypatch):
@@ -119,7 +123,7 @@ def test_a_tool_that_hangs_is_an_error_when_its_time_is_over(install, monkeypatc
 def test_the_tool_is_asked_for_english(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
-    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\necho \"$LC_ALL\"; exit 9\n")
+    (tmp_path / "nvidia-smi").write_text('#!/bin/sh\necho "$LC_ALL"; exit 9\n')
     (tmp_path / "nvidia-smi").chmod(0o755)
     assert ask().problems[0].message == "cannot read the GPUs: exit code 9: C"
 

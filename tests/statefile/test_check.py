@@ -36,8 +36,8 @@ def only(text):
             id="word",
         ),
         pytest.param(
-            "tensor_parallel_size: 2.0",
-            "node.yaml:6:27: models[0].tensor_parallel_size: found the fraction 2.0, expected an integer from 1 to 1024",
+            "replicas: 2.0",
+            "node.yaml:6:15: models[0].replicas: found the fraction 2.0, expected an integer from 0 to 256",
             "",
             id="fraction",
         ),
@@ -104,8 +104,8 @@ def only(text):
             id="empty-variable",
         ),
         pytest.param(
-            "stop_grace: 10 min",
-            "node.yaml:6:17: models[0].stop_grace: found the text '10 min', expected a duration such as 90s, 10m, 1h30m",
+            "stop_grace: 1 h",
+            "node.yaml:6:17: models[0].stop_grace: found the text '1 h', expected a duration such as 90s, 10m, 1h30m",
             "",
             id="duration-in-words",
         ),
@@ -188,7 +188,9 @@ def test_a_wrong_field_is_named_with_place_path_finding_and_hint(line, message, 
         pytest.param("version: 1\n", "node.yaml:1:1: models: missing, expected a list", id="no-models"),
         pytest.param("version: 2\nmodels: []\n", "node.yaml:1:10: version: found the integer 2, expected 1", id="v2"),
         pytest.param("version: 1\nmodels:\n", "node.yaml:2:8: models: empty value", id="null-models"),
-        pytest.param("version: 1\nmodels: {}\n", "node.yaml:2:9: models: found a mapping, expected a list", id="mapping"),
+        pytest.param(
+            "version: 1\nmodels: {}\n", "node.yaml:2:9: models: found a mapping, expected a list", id="mapping"
+        ),
     ],
 )
 def test_a_wrong_document_is_named_at_its_place(text, message):
@@ -258,5 +260,8 @@ def test_after_five_hundred_errors_no_more_are_looked_for():
 
 
 def test_an_anchor_may_be_used_where_its_value_fits():
-    text = with_field("args: &flags [--enable-prefix-caching]") + "  - name: b\n    model: acme/b\n    engine: vllm\n    args: *flags\n"
+    text = (
+        with_field("args: &flags [--enable-prefix-caching]")
+        + "  - name: b\n    model: acme/b\n    engine: vllm\n    args: *flags\n"
+    )
     assert diagnostics_of(text) == ()

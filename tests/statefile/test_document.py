@@ -82,7 +82,9 @@ def test_what_is_no_single_document_is_refused_with_its_place(reader, data, code
     ("data", "hint"),
     [
         pytest.param(b"a:\n\t- 1\n", "indent with spaces, not with tabs", id="tab"),
-        pytest.param("a:\n  - b: 1\n  \xa0 c: 2\n".encode(), "indent with plain spaces: this one is a no-break space", id="nbsp"),
+        pytest.param(
+            "a:\n  - b: 1\n  \xa0 c: 2\n".encode(), "indent with plain spaces: this one is a no-break space", id="nbsp"
+        ),
         pytest.param(b"a: @x\n", "quote text that begins with @", id="at-sign"),
     ],
 )
@@ -93,8 +95,17 @@ def test_the_usual_slips_have_their_own_hint(data, hint):
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize(
     "line",
-    ["key: @hunter2", "key: 'hunter2", "key: [hunter2", "*hunter2 : [", "!hunter2!x y: [", "%hunter2 x", "&hunter2 &hunter2 x: ["]
-    + ["key: hunter2: hunter2", 'key: "\\hunter2"'],
+    [
+        "key: @hunter2",
+        "key: 'hunter2",
+        "key: [hunter2",
+        "*hunter2 : [",
+        "!hunter2!x y: [",
+        "%hunter2 x",
+        "&hunter2 &hunter2 x: [",
+        "key: hunter2: hunter2",
+        'key: "\\hunter2"',
+    ],
 )
 def test_a_syntax_error_quotes_nothing_of_the_file(reader, line):
     finding = refusal(f"env:\n  {line}\n".encode(), reader)
@@ -145,10 +156,23 @@ def test_an_alias_is_charged_all_that_it_repeats_and_a_few_are_allowed():
     assert refusal((block + "b: [" + ", ".join(["*x"] * 167) + "]\n").encode()).code == "yaml-alias"
 
 
+@pytest.mark.parametrize(
+    ("levels", "code"), [pytest.param(15, None, id="to-the-bound"), pytest.param(16, "yaml-depth", id="beyond-it")]
+)
+def test_aliases_nest_no_deeper_than_what_is_written_out(levels, code):
+    # The mapping is one level, x0 two more, and each further line two on top of the line before.
+    lines = ["x0: &x0 [[]]", *(f"x{n}: &x{n} [[*x{n - 1}]]" for n in range(1, levels))]
+    text = "\n".join(lines).encode()
+    if code is None:
+        assert len(parse_document(text).pairs) == 15
+    else:
+        assert refusal(text).code == code
+
+
 def test_an_alias_bomb_is_refused_in_well_under_a_second():
-    begun = time.perf_counter()
+    begun = time.process_time()
     refusal(BOMB.encode())
-    assert time.perf_counter() - begun < 0.5
+    assert time.process_time() - begun < 0.5
 
 
 def test_five_thousand_brackets_are_refused_by_either_parser():
@@ -157,23 +181,35 @@ def test_five_thousand_brackets_are_refused_by_either_parser():
 
 
 @pytest.mark.parametrize("reader", READERS)
-@given(data=st.one_of(st.binary(), st.text().map(str.encode), st.text("ab:-[]{}&*!|>'\"%@#\n \t?,\\xU0").map(str.encode)))
+@given(
+    data=st.one_of(st.binary(), st.text().map(str.encode), st.text("ab:-[]{}&*!|>'\"%@#\n \t?,\\xU0").map(str.encode))
+)
 def test_any_bytes_give_a_tree_or_a_refusal(reader, data):
     try:
-        node = parse_document(data, reader)
+        found = parse_document(data, reader)
     except UnreadableError as error:
-        assert error.finding.line >= 1
-        assert error.finding.column >= 1
-    else:
-        assert isinstance(node, (Scalar, Entries, Items, Broken))
+        found = error.finding
+    assert min(found.line, found.column) >= 1
 
 
 @given(text=st.text("ab1:-[]{}&*'\"#\n ,"))
-def test_both_parsers_give_the_same_tree(text):
+def test_both_parsers_give_the_same_tree_where_both_give_one(text):
     try:
-        expected = parse_document(text.encode(), yaml.SafeLoader)
+        expected = parse_document(text.encode(), yaml.CSafeLoader)
     except UnreadableError:
-        with pytest.raises(UnreadableError):
-            parse_document(text.encode(), yaml.CSafeLoader)
-    else:
-        assert parse_document(text.encode(), yaml.CSafeLoader) == expected
+        return  # libyaml is the stricter one: it refuses `{a:}`
+    assert parse_document(text.encode(), yaml.SafeLoader) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{a:}", "cannot read the YAML: found unexpected ':' while scanning a plain scalar"),
+        (
+            "a: [b\nc: d",
+            "cannot read the YAML: did not find expected ',' or ']' while parsing a flow sequence begun at line 1",
+        ),
+    ],
+)
+def test_a_syntax_error_says_what_the_parser_says(text, message):
+    assert refusal(text.encode(), yaml.CSafeLoader).message == message

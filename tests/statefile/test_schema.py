@@ -86,9 +86,11 @@ def test_every_mapping_refuses_unknown_keys_or_rules_their_names():
 def test_every_field_has_a_title_and_a_description_for_editors():
     for schema in schemas_below(SCHEMA):
         for name, field in schema.get("properties", {}).items():
-            definition = SCHEMA["definitions"][field["$ref"].rpartition("/")[2]] if "$ref" in field else field
-            assert definition["title"], name
-            assert field.get("description") or definition.get("description") or name in ("from", "name", "address", "file")
+            described = [field]
+            while "$ref" in described[-1]:
+                described.append(SCHEMA["definitions"][described[-1]["$ref"].rpartition("/")[2]])
+            assert described[-1]["title"], name
+            assert any("description" in step for step in described) or name in ("address", "name", "file"), name
 
 
 def test_every_example_fits_its_own_field():
@@ -100,7 +102,7 @@ def test_every_example_fits_its_own_field():
 def test_defaults_take_every_field_of_a_model_but_its_name():
     of_models = SCHEMA["properties"]["models"]["items"]["properties"]
     assert list(SCHEMA["properties"]["defaults"]["properties"]) == list(of_models)[1:]
-    assert list(of_models)[0] == "name"
+    assert next(iter(of_models)) == "name"
 
 
 def test_schema_and_model_spec_name_the_same_fields():
@@ -110,14 +112,45 @@ def test_schema_and_model_spec_name_the_same_fields():
 
 # Values that fit somewhere and values that fit nowhere; each is tried in every field.
 TEXTS = st.sampled_from(
-    ["chat", "acme/tiny", "/srv/m", "../m", "m.gguf", "vllm", "cuda", "cpu", "fp8", "90s", "0s", "1h30m", "x\n", "", "8000-8099"]
-    + ["GPU-1a", "0000:1b:00.0", "007", "h100-80g", "always", "surge", "does-not-fit", "auto", "::", "-x", "a b", "é", "~/k"]
-    + ["$HOME", "0.33.*", "true", "12", "x" * 64, "mlx5_0:1", "routed"]
+    [
+        *(
+            "",
+            "x\n",
+            "chat",
+            "acme/tiny",
+            "/srv/m",
+            "../m",
+            "~/k",
+            "m.gguf",
+            "vllm",
+            "cpu",
+            "fp8",
+            "auto",
+            "surge",
+            "always",
+        ),
+        *(
+            "0s",
+            "90s",
+            "1h30m",
+            "8000-8099",
+            "GPU-1a",
+            "0000:1b:00.0",
+            "007",
+            "12",
+            "h100-80g",
+            "does-not-fit",
+            "0.33.*",
+        ),
+        *("::", "-x", "a b", "é", "$HOME", "true", "x" * 64, "mlx5_0:1", "routed"),
+    ]
 )
 SCALARS = st.one_of(
     TEXTS, st.booleans(), st.sampled_from([0, 1, 2, -1, 1024, 65535, 65536, 10**30, 0.5, 1.0, 2.0, 0.0, 1.01])
 )
-KEYS = st.sampled_from(["env", "file", "name", "address", "class", "ids", "share", "policy", "reset_after", "from", "X", "a-b"])
+KEYS = st.sampled_from(
+    ["env", "file", "name", "address", "class", "ids", "share", "policy", "reset_after", "from", "X", "a-b"]
+)
 VALUES = st.recursive(
     SCALARS,
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(KEYS, inner, max_size=3)),
@@ -127,7 +160,10 @@ FIELDS = st.sampled_from([*SCHEMA["properties"]["models"]["items"]["properties"]
 SECTIONS = st.dictionaries(FIELDS, VALUES, max_size=3)
 NODES = st.dictionaries(st.sampled_from([*SCHEMA["definitions"]["node"]["properties"], "unknown"]), VALUES, max_size=2)
 STATES = st.fixed_dictionaries(
-    {"version": st.sampled_from([1, 1, 1, 2, "1"]), "models": st.lists(SECTIONS.map(lambda s: {"name": "chat", **s}), max_size=2)},
+    {
+        "version": st.sampled_from([1, 1, 1, 2, "1"]),
+        "models": st.lists(SECTIONS.map(lambda s: {"name": "chat", **s}), max_size=2),
+    },
     optional={"defaults": SECTIONS, "node": NODES},
 )
 
@@ -168,7 +204,11 @@ GOOD = {
     "nodes": [["gpu-07"], [{"name": "a", "address": "10.0.0.1"}]],
     "max_model_len": [1, 32768],
     "gpu_memory_utilization": [0.01, 0.9, 1, 1.0],
-    "gpus": [{}, {"class": "h100-mig-3g.40gb"}, {"ids": [0, "1", "0000:1b:00.0", "00000000:1B:00.0", "MIG-0a-1", "GPU-9f"]}],
+    "gpus": [
+        {},
+        {"class": "h100-mig-3g.40gb"},
+        {"ids": [0, "1", "0000:1b:00.0", "00000000:1B:00.0", "MIG-0a-1", "GPU-9f"]},
+    ],
     "host": ["0.0.0.0", "::", "localhost", "fe80::1%eth0"],
     "port": [1024, 65535],
     "api_key": [{"env": "KEY"}, {"file": "/etc/key"}, {"file": "keys/a"}],
@@ -207,7 +247,9 @@ BAD = {
 
 
 def _cases(table):
-    return [pytest.param(name, value, id=f"{name}-{n}") for name, values in table.items() for n, value in enumerate(values)]
+    return [
+        pytest.param(name, value, id=f"{name}-{n}") for name, values in table.items() for n, value in enumerate(values)
+    ]
 
 
 @pytest.mark.parametrize(("name", "value"), _cases(GOOD))

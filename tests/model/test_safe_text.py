@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmgw_reconcile.render.secrets import mask, neutralise
+from llmgw_reconcile.model.safe_text import mask, neutralise
 
 
 @pytest.mark.parametrize(
