@@ -12,6 +12,7 @@ class Severity(StrEnum):
 
     ERROR = "error"  # what it names cannot be done
     WARNING = "warning"  # it can be done; somebody will want to know
+    NOTE = "note"  # nothing is amiss; what llmgw did not find out
 
 
 class Diagnostic(NamedTuple):
@@ -56,3 +57,11 @@ class BusyError(LlmgwError):
     """Another llmgw holds the lock."""
 
     exit_code = 4
+
+
+class SignalInterrupt(BaseException):
+    """A signal ends the command: like KeyboardInterrupt, nothing that handles failures may take it for one."""
+
+    def __init__(self, number: int, message: str) -> None:
+        super().__init__(message)
+        self.exit_code = 128 + number

@@ -28,6 +28,11 @@ LIMITS = {
     "shm_total_mb": 1031854,
     "shm_used_mb": 12,
     "kernel": "6.8.0-71-generic",
+    "iommu": "passthrough",
+    "persistence_mode": True,
+    "model_cache": "/data/huggingface/hub",
+    "model_cache_free_mb": 2871044,
+    "model_cache_writable": True,
 }
 Json = dict[str, Any]
 
@@ -57,10 +62,20 @@ def build(node: Node) -> None:
         (folder / "numa_node").write_text(f"{index // 4}\n")
         adapters |= infiniband(f"mlx5_{index}", lid=hex(0x40 + index), sm_lid="0x1")
         adapters |= {f"mlx5_{index}/device/numa_node": f"{index // 4}\n"}
-    node.gpus(*cards)
+    node.gpus(*cards, topology=topology())
     write_class(
         node.sysfs, adapters | ethernet("mlx5_bond_0", {3: "0000:0000:0000:0000:0000:ffff:0a14:0007"}, rate=100)
     )
+
+
+def topology() -> str:
+    """What `topo -m` says of eight cards behind NVSwitches: 18 links between any two, and the socket of each."""
+    names = [f"GPU{index}" for index in range(len(BUSES))]
+    rows = ["\t".join(["", *names, "CPU Affinity", "NUMA Affinity"])]
+    for index, name in enumerate(names):
+        cells = ["X" if other == index else "NV18" for other in range(len(names))]
+        rows.append("\t".join([name, *cells, "0-55" if index < 4 else "56-111", str(index // 4)]))
+    return "\n".join(rows) + "\n"
 
 
 def models_before(node: Node) -> list[Json]:

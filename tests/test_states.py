@@ -9,7 +9,8 @@ import jsonschema
 import pytest
 import yaml
 
-from llmgw_reconcile.statefile.load import load_state
+from llmgw_reconcile.statefile.layout import canonical_layout
+from llmgw_reconcile.statefile.load import load_state, state_schema
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "states").glob("*.yaml"))
@@ -31,6 +32,11 @@ def test_an_example_fits_the_schema(path: Path) -> None:
 @examples
 def test_an_example_loads_without_a_warning(path: Path) -> None:
     assert load_state(str(path), path.read_bytes(), base=str(path.parent)).warnings == ()
+
+
+@examples
+def test_an_example_is_laid_out_as_fmt_would(path: Path) -> None:
+    assert canonical_layout(path.read_bytes(), state_schema()) == path.read_bytes()
 
 
 def test_the_node_uses_all_of_its_eight_gpus() -> None:

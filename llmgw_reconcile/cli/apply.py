@@ -2,41 +2,34 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import click
 
-from llmgw_reconcile.cli.interruption import Interruption
+from llmgw_reconcile.cli.guarding import Consent, GuardError, refusals_of
+from llmgw_reconcile.cli.interruption import INTERRUPTED, Interruption
 from llmgw_reconcile.cli.locking import Locks
-from llmgw_reconcile.cli.options import Duration, Look, host_from, look_of, look_options, node_options, output_option
-from llmgw_reconcile.cli.progress import JsonProgress, TextProgress
+from llmgw_reconcile.cli.options import Duration, host_from, look_options, node_options, output_option
 from llmgw_reconcile.cli.saved_plan import SavedPlan, read_saved_plan
 from llmgw_reconcile.cli.states import state_from_bytes
-from llmgw_reconcile.errors import Diagnostic, RefusedError
+from llmgw_reconcile.cli.stop_options import stop_options
+from llmgw_reconcile.cli.voice import Voice
+from llmgw_reconcile.errors import RefusedError
 from llmgw_reconcile.host.secrets import make_digest_key
 from llmgw_reconcile.model.desired import DesiredState
 from llmgw_reconcile.plan.actions import Action, ActionKind
-from llmgw_reconcile.plan.guards import guard_refusals
-from llmgw_reconcile.render.plan_json import plan_document
-from llmgw_reconcile.render.plan_text import plan_text
-from llmgw_reconcile.render.recap import Outcome, recap_text
+from llmgw_reconcile.render.recap import Outcome
 from llmgw_reconcile.statefile.read import read_state
-from llmgw_reconcile.workflow.applied import record_applied
+from llmgw_reconcile.workflow.applied import last_applied, record_applied, record_result
+from llmgw_reconcile.workflow.asking import ask_engines
 from llmgw_reconcile.workflow.carry_out import Limits
 from llmgw_reconcile.workflow.host import Host
+from llmgw_reconcile.workflow.journal import Journal, Occasion, state_occasion
 from llmgw_reconcile.workflow.planning import Planned, make_plan
 from llmgw_reconcile.workflow.session import carry_out_actions
-
-
-class Consent(NamedTuple):
-    """What the person said that this apply may do."""
-
-    yes: bool
-    max_stops: int | None
-    allow_empty: bool
-    expect: str | None
 
 
 class Wish(NamedTuple):
@@ -49,7 +42,8 @@ class Wish(NamedTuple):
 
 
 @click.command("apply")
-@click.argument("state")
+@click.argument("state", required=False)
+@click.option("--last", is_flag=True, help="Apply once more what was applied last; as at boot.")
 @click.option("-y", "--yes", "--auto-approve", is_flag=True, help="Do not ask before stopping or replacing engines.")
 @click.option("--no-wait", is_flag=True, help="Do not wait until the engines are ready.")
 @click.option("--timeout", type=Duration(), metavar="D", help="Wait no longer than this for all of them.")
@@ -59,12 +53,14 @@ class Wish(NamedTuple):
 @click.option("--expect", metavar="DIGEST", help="Apply only the plan with this digest.")
 @click.option("--max-stops", type=click.IntRange(0), metavar="N", help="How many engines may stop for good.")
 @click.option("--allow-empty", is_flag=True, help="A state file without models may stop everything.")
+@stop_options
 @output_option("text", "json")
 @node_options
 @look_options
 def command(
-    state: str,
-    yes: bool,  # noqa: FBT001 - click passes flags by name
+    state: str | None,
+    last: bool,  # noqa: FBT001 - click passes flags by name
+    yes: bool,  # noqa: FBT001
     no_wait: bool,  # noqa: FBT001
     timeout: float | None,
     parallel: int,
@@ -73,6 +69,8 @@ def command(
     expect: str | None,
     max_stops: int | None,
     allow_empty: bool,  # noqa: FBT001
+    drain: float,
+    reason: str | None,
     output: str,
     state_dir: str | None,
     node: str | None,
@@ -91,75 +89,69 @@ def command(
       llmgw apply reviewed-plan.json
     """
     interruption = Interruption()
-    wish = _read_wish(state, targets)
-    consent = Consent(yes, max_stops, allow_empty, wish.saved.digest if wish.saved else expect)
     host = host_from(state_dir, node)
+    wish = _read_wish(state, targets, host if last else None)
+    consent = Consent(yes, max_stops, allow_empty, _expected(wish, expect))
     host.state_dir.create()
     make_digest_key(host.state_dir.digest_key)
-    voice = _Voice(output, look_of(sys.stdout, color), look_of(sys.stderr, color), quiet=quiet, verbose=verbose)
+    voice = Voice(output, color=color, quiet=quiet, verbose=verbose)
     with Locks(host.state_dir, "llmgw apply", lock_timeout) as locks:
         locks.take_node()
-        planned = make_plan(host, wish.state, for_apply=True, targets=wish.targets)
+        planned = _plan(host, wish, voice)
         locks.take_engines(_worked_on(planned))
-        voice.show_plan(planned)
+        voice.show_plan(planned.plan)
         _refuse_unless_allowed(host, wish, planned, consent)
-        _ask(state, planned, consent)
+        if _ask(planned, consent, is_piped=state == "-"):
+            _refuse_if_moved(planned, make_plan(host, wish.state, for_apply=True, targets=wish.targets))
         interruption.defer()
-        record_applied(host, wish.state, wish.data, planned.plan.digest)
-        outcomes = carry_out_actions(
-            host,
-            planned,
-            voice.progress,
-            Limits(parallel, wait=not no_wait, timeout=timeout),
-            is_interrupted=lambda: interruption.happened,
-            on_acted=locks.release_node,
-            held_above_mb=wish.state.node.held_above_mb,
-            state_digest=wish.state.digest,
-        )
-    voice.show_recap(planned, outcomes)
+        if not last:  # its record says already whence it came
+            record_applied(host, wish.state, wish.data, planned.plan.digest)
+        limits = Limits(parallel, not no_wait, timeout, drain)
+        occasion = state_occasion("llmgw apply", wish.state, planned.plan.digest, reason)
+        outcomes = _carry_out(host, wish, planned, voice, limits, occasion, interruption, locks)
+    voice.show_recap(outcomes, planned.plan.digest)
     if interruption.happened:
-        voice.say("interrupted: what was started lives on; `llmgw status` shows it")
+        voice.say(INTERRUPTED)
         return interruption.exit_code
-    return 1 if planned.plan.has_errors or any(not outcome.ok for outcome in outcomes) else 0
+    return 0 if _is_done(planned, outcomes) else 1
 
 
-class _Voice:
-    """What apply prints, for people or for programs."""
-
-    def __init__(self, output: str, out: Look, err: Look, *, quiet: bool, verbose: bool) -> None:
-        self._out, self._quiet, self._verbose = out, quiet, verbose
-        self._events = JsonProgress(click.echo) if output == "json" else None
-        self.progress = self._events or TextProgress(self.say, width=err.width)
-
-    def say(self, line: str) -> None:
-        """A line about the work, on standard error."""
-        if not self._quiet:
-            click.echo(line, err=True)
-
-    def show_plan(self, planned: Planned) -> None:
-        """The diff, exactly as `plan` prints it."""
-        if self._events:
-            self._events.event("plan", plan=plan_document(planned.plan))
-        elif not self._quiet or planned.plan.has_errors:
-            text = plan_text(planned.plan, width=self._out.width, color=self._out.color, verbose=self._verbose)
-            click.echo(text, nl=False, color=True)
-
-    def show_recap(self, planned: Planned, outcomes: Sequence[Outcome]) -> None:
-        """How it ended; nothing more where nothing was to be done."""
-        if self._events:
-            ended = [
-                outcome._asdict() | {"action": str(outcome.action), "log_tail": list(outcome.log_tail)}
-                for outcome in outcomes
-            ]
-            self._events.event("summary", outcomes=ended, digest=planned.plan.digest)
-            return
-        worked = [one for one in outcomes if one.action is not ActionKind.KEEP or one.seconds is not None]
-        if worked and (not self._quiet or any(not one.ok for one in worked)):
-            click.echo()
-            click.echo(recap_text(outcomes, width=self._out.width, color=self._out.color), nl=False, color=True)
+def _carry_out(
+    host: Host,
+    wish: Wish,
+    planned: Planned,
+    voice: Voice,
+    limits: Limits,
+    occasion: Occasion,
+    interruption: Interruption,
+    locks: Locks,
+) -> tuple[Outcome, ...]:
+    outcomes = carry_out_actions(
+        host,
+        planned,
+        voice.progress,
+        limits,
+        Journal(host, occasion, voice.say),
+        is_interrupted=lambda: interruption.happened,
+        on_acted=locks.release_node,
+        held_above_mb=wish.state.node.held_above_mb,
+        whole=not wish.targets,
+    )
+    record_result(host, voice.say, ok=not interruption.happened and _is_done(planned, outcomes))
+    return outcomes
 
 
-def _read_wish(path: str, targets: tuple[str, ...]) -> Wish:
+def _is_done(planned: Planned, outcomes: Sequence[Outcome]) -> bool:
+    return not planned.plan.has_errors and all(outcome.ok for outcome in outcomes)
+
+
+def _read_wish(path: str | None, targets: tuple[str, ...], last_of: Host | None) -> Wish:
+    """What the file says, or what was applied last on that node."""
+    if (path is None) == (last_of is None):
+        raise click.UsageError("name a state file, or say --last")
+    if path is None:
+        assert last_of is not None
+        return _last_wish(last_of, targets)
     data, base = read_state(path)
     saved = read_saved_plan(path, data)
     if saved is None:
@@ -167,6 +159,21 @@ def _read_wish(path: str, targets: tuple[str, ...]) -> Wish:
     if targets:
         raise RefusedError("a saved plan is carried out as it is: --target goes with `llmgw plan --out`")
     return Wish(state_from_bytes(saved.source, saved.data, saved.base), saved.data, saved.targets, saved)
+
+
+def _last_wish(host: Host, targets: tuple[str, ...]) -> Wish:
+    last = last_applied(host.state_dir)
+    if last is None:
+        raise RefusedError("nothing was applied on this node yet")
+    return Wish(state_from_bytes(last.file, last.data, os.path.dirname(last.file) or "/"), last.data, targets, None)
+
+
+def _plan(host: Host, wish: Wish, voice: Voice) -> Planned:
+    """The plan, made again where the engines that are about to start told something that was not known."""
+    planned = make_plan(host, wish.state, for_apply=True, targets=wish.targets)
+    if ask_engines(host, planned, voice.say):
+        return make_plan(host, wish.state, world=planned.world, for_apply=True, targets=wish.targets)
+    return planned
 
 
 def _worked_on(planned: Planned) -> list[str]:
@@ -180,48 +187,53 @@ def _worked_on(planned: Planned) -> list[str]:
     ]
 
 
+def _expected(wish: Wish, expect: str | None) -> str | None:
+    """The digest that was approved. Raises RefusedError when the saved plan is not the approved one."""
+    if wish.saved is None:
+        return expect
+    if expect not in (None, wish.saved.digest):
+        raise RefusedError(f"the saved plan is {wish.saved.digest}, and {expect} was approved; nothing was changed")
+    return wish.saved.digest
+
+
 def _refuse_unless_allowed(host: Host, wish: Wish, planned: Planned, consent: Consent) -> None:
-    """Raises RefusedError when the plan is not the expected one, or a guard speaks against it."""
+    """Raises RefusedError when the plan is not the approved one, or a guard speaks against it."""
     digest = planned.plan.digest
-    if consent.expect is not None and consent.expect != digest:
+    if consent.expect not in (None, digest):
         raise RefusedError(
             f"the plan is stale: {consent.expect} was approved, and what would be done now is {digest}; "
             "the node, its engines or the file changed since; plan again and have it approved"
         )
-    refusals = guard_refusals(
-        planned.plan,
-        planned.world.observed,
-        state_names_node=wish.state.node.name,
-        node_names=host.names,
-        state_is_empty=not wish.state.models,
-        max_stops=consent.max_stops,
-        allow_empty=consent.allow_empty,
-        reviewed=consent.expect is not None,
-    )
-    if refusals:
+    if refusals := refusals_of(planned, wish.state, host.names, consent):
         raise GuardError(refusals)
 
 
-class GuardError(RefusedError):
-    """Guards speak against the plan."""
+def _ask(planned: Planned, consent: Consent, *, is_piped: bool) -> bool:
+    """Ask a person at a terminal before a running engine is taken down; whether it was asked.
 
-    def __init__(self, refusals: tuple[Diagnostic, ...]) -> None:
-        lines = [f"refused, nothing was changed: {one.where}: {one.message}\n  hint: {one.hint}" for one in refusals]
-        super().__init__("\n".join(lines))
-
-
-def _ask(path: str, planned: Planned, consent: Consent) -> None:
-    """Ask a person at a terminal before a running engine is taken down. Raises RefusedError when the answer is no."""
+    Raises RefusedError when the answer is no.
+    """
     down = [action for action in planned.plan.actions if _takes_down(action)]
     if not down or consent.yes or consent.expect is not None:
-        return
-    if path == "-":
+        return False
+    if is_piped:
         raise RefusedError("this state, from standard input, stops or replaces engines: say so with -y")
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return  # the committed state file is the approval
+    if sys.stdin is None or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False  # the committed state file is the approval
     names = ", ".join(f"{action.kind} {action.engine}" for action in down)
-    if not click.confirm(f"This will {names}. Go on?", err=True):
+    try:
+        approved = click.confirm(f"This will {names}. Go on?", err=True)
+    except click.Abort:  # the end of input is no yes
+        approved = False
+    if not approved:
         raise RefusedError("not approved; nothing was changed")
+    return True
+
+
+def _refuse_if_moved(approved: Planned, now: Planned) -> None:
+    """A person may take an hour to answer."""
+    if now.plan.digest != approved.plan.digest:
+        raise RefusedError("the node changed since the plan was shown; nothing was changed by this apply; apply again")
 
 
 def _takes_down(action: Action) -> bool:

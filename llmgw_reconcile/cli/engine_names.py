@@ -10,7 +10,11 @@ from llmgw_reconcile.model.spec import model_of
 
 
 def engines_named(names: Sequence[str], state_dir: StateDir) -> tuple[str, ...]:
-    """The engines, sorted; all where no name is given. Raises RefusedError for a name that no record knows."""
+    """The engines, sorted; all where no name is given.
+
+    Raises RefusedError for a name that no record knows, and NodeError for records that others may write to.
+    """
+    state_dir.check()
     known = state_dir.engine_names()
     if not names:
         return known

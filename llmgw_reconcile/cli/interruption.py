@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import signal
 
-from llmgw_reconcile.errors import LlmgwError
+from llmgw_reconcile.errors import SignalInterrupt
 
+INTERRUPTED = "interrupted: what was started lives on; `llmgw status` shows it"
 WATCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class StoppedBySignalError(LlmgwError):
-    """A signal came while nothing had been changed."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(f"interrupted by {signal.Signals(number).name}; nothing was changed")
-        self.exit_code = 128 + number
-
-
 class Interruption:
-    """Remembers the first signal; raises at once until `defer` is called."""
+    """Remembers the first signal; raises SignalInterrupt at once until `defer` is called."""
 
-    def __init__(self) -> None:
-        self.number = 0
+    def __init__(self, meanwhile: str = "nothing was changed") -> None:
+        self.meanwhile = meanwhile  # what to say of the node when the command ends at once
+        self._number = 0
         self._deferred = False
         for watched in WATCHED:
             if signal.getsignal(watched) is not signal.SIG_IGN or watched is not signal.SIGHUP:  # nohup ignores SIGHUP
@@ -34,14 +28,15 @@ class Interruption:
     @property
     def happened(self) -> bool:
         """Whether a signal came."""
-        return self.number != 0
+        return self._number != 0
 
     @property
     def exit_code(self) -> int:
         """128 + the signal's number."""
-        return 128 + self.number
+        return 128 + self._number
 
     def _note(self, number: int, frame: object) -> None:
         if not self._deferred:
-            raise StoppedBySignalError(number)
-        self.number = self.number or number
+            self._deferred = True  # a second one must not strike while the first is taken to its end
+            raise SignalInterrupt(number, f"interrupted by {signal.Signals(number).name}; {self.meanwhile}")
+        self._number = self._number or number

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 
 import click
@@ -10,6 +9,7 @@ import click
 from llmgw_reconcile.cli.engine_names import one_engine_named
 from llmgw_reconcile.cli.interruption import Interruption
 from llmgw_reconcile.cli.options import host_from, node_options
+from llmgw_reconcile.cli.streams import write
 from llmgw_reconcile.errors import NodeError
 from llmgw_reconcile.supervise.log import LogReader, secrets_of
 
@@ -31,6 +31,7 @@ def command(
     node: str | None,
 ) -> int:
     """Show the log of an engine. Escape sequences are made visible, secrets are masked."""
+    Interruption("the engine goes on")
     host = host_from(state_dir, node)
     name = one_engine_named(engine, host.state_dir)
     folder = host.state_dir.engine(name)
@@ -40,15 +41,13 @@ def command(
     if lines is None:
         raise NodeError(f"cannot show the log of {name}: there is none at {path}")
     _write(lines)
-    if follow and not previous:
-        Interruption()
-        while True:
+    while follow and not previous:
+        lines = reader.more()
+        _write(lines)
+        if not lines:
             time.sleep(POLL_SECONDS)
-            _write(reader.more())
     return 0
 
 
 def _write(lines: list[str]) -> None:
-    if lines:
-        sys.stdout.write("".join(f"{line}\n" for line in lines))
-        sys.stdout.flush()
+    write("".join(f"{line}\n" for line in lines))

@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from llmgw_reconcile import __version__
-from llmgw_reconcile.errors import LlmgwError, StateFileError
+from llmgw_reconcile.errors import LlmgwError, SignalInterrupt, StateFileError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 USAGE_ERROR = 64
 
-# verb -> one line of help; the module is llmgw_reconcile.cli.<verb>, its command the attribute `command`.
+# verb -> one line of help; the module is llmgw_reconcile.cli.<verb> or as MODULES says, its command `command`.
 VERBS = {
     "plan": "Show what apply would do; change nothing.",
     "apply": "Print the diff, then do it; wait until every engine is ready.",
@@ -24,9 +27,19 @@ VERBS = {
     "stop": "Stop engines now and hold them.",
     "restart": "Start engines afresh from the recorded spec.",
     "validate": "Check everything that can be checked without the node.",
+    "fmt": "Lay state files out canonically, comments kept.",
     "schema": "Print a JSON Schema.",
+    "init": "Write a commented state file that fits this node.",
+    "import": "Write the state file of what runs.",
+    "diff": "Compare a state file with the one applied last.",
+    "endpoints": "Show who can be routed to now.",
+    "events": "Show what was done, when, why and by whom.",
+    "explain": "Say a diagnostic's cause and cure.",
+    "doctor": "Check this node in a second, with cures.",
     "agent": "What a scheduler would see on this node.",
+    "completion": "Print the completion script of a shell.",
 }
+MODULES = {"import": "import_engines"}  # `import` cannot be the name of a module
 
 EPILOG = """\b
 Exit codes:
@@ -50,9 +63,17 @@ class LazyGroup(click.Group):
         """The verb's command; None for an unknown verb."""
         if cmd_name not in VERBS:
             return None
-        module = __import__(f"llmgw_reconcile.cli.{cmd_name}", fromlist=["command"])
+        name = MODULES.get(cmd_name, cmd_name)
+        module = __import__(f"llmgw_reconcile.cli.{name}", fromlist=["command"])
         command: click.Command = module.command
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The verbs that begin so, from the table, and the options: a key press must not import every verb."""
+        from click.shell_completion import CompletionItem
+
+        verbs = [CompletionItem(verb, help=text) for verb, text in VERBS.items() if verb.startswith(incomplete)]
+        return [*verbs, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the verbs from the table, so that help imports none of them."""
@@ -70,7 +91,23 @@ def command() -> None:
 
 def run() -> None:
     """Entry point: run a verb, and turn every failure into one message and an exit code."""
+    _mend_streams()
     sys.exit(main(sys.argv[1:]))
+
+
+def _mend_streams() -> None:
+    """Put /dev/null where the caller closed a stream, so that no record gets its number; never fail on a character."""
+    for fd in (0, 1, 2):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - as long as the process
+        else:
+            stream.reconfigure(errors="backslashreplace")
 
 
 def main(argv: list[str]) -> int:
@@ -81,18 +118,31 @@ def main(argv: list[str]) -> int:
     except click.exceptions.Exit as leave:
         return leave.exit_code
     except click.ClickException as error:
-        error.show()
-        return USAGE_ERROR
+        context = getattr(error, "ctx", None)
+        usage = f"{context.get_usage()}\n" if context else ""
+        return _fail(USAGE_ERROR, f"{usage}llmgw: {error.format_message()}")
     except (click.Abort, KeyboardInterrupt):
         return 128 + signal.SIGINT
     except BrokenPipeError:
-        # The reader has seen enough (`| head`); keep the interpreter from flushing into the closed pipe at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        from llmgw_reconcile.cli.streams import silence
+
+        silence(sys.stdout)  # the reader has seen enough (`| head`)
         return 0
     except StateFileError as error:
-        click.echo("\n".join(map(str, error.diagnostics)), err=True)
-        return error.exit_code
-    except LlmgwError as error:
-        click.echo(f"llmgw: {error}", err=True)
-        return error.exit_code
+        return _fail(error.exit_code, "\n".join(map(str, error.diagnostics)))
+    except (LlmgwError, SignalInterrupt) as error:
+        return _fail(error.exit_code, f"llmgw: {error}")
+    except OSError as error:  # no descriptors, no space, a working directory that is gone: the machine's, and no bug
+        what = f"{error.filename}: " if error.filename else ""
+        return _fail(LlmgwError.exit_code, f"llmgw: {what}{error.strerror or error}")
     return result if isinstance(result, int) else 0
+
+
+def _fail(code: int, message: str) -> int:
+    from llmgw_reconcile.cli.streams import write
+
+    try:
+        write(f"{message}\n", err=True)
+    except LlmgwError:
+        pass  # nobody is left to be told
+    return code

@@ -54,10 +54,14 @@ def color_option(command: Command) -> Command:
     )(command)
 
 
+def quiet_option(command: Command) -> Command:
+    """-q."""
+    return click.option("-q", "--quiet", is_flag=True, help="Only what went wrong.")(command)
+
+
 def look_options(command: Command) -> Command:
     """--color, -v and -q."""
-    command = color_option(command)
-    command = click.option("-q", "--quiet", is_flag=True, help="Only what went wrong.")(command)
+    command = quiet_option(color_option(command))
     return click.option("-v", "--verbose", is_flag=True, help="Also what stays as it is.")(command)
 
 

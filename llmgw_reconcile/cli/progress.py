@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+from llmgw_reconcile.model.observed import Phase
+from llmgw_reconcile.model.safe_text import neutralise
 from llmgw_reconcile.plan.actions import Action, ActionKind
 from llmgw_reconcile.render.status import duration_text
 from llmgw_reconcile.workflow.report import Sighting
 
 QUIET_SECONDS = 10.0  # between two lines about an engine whose phase does not change
-LOG_WIDTH = 100
+LINE_WIDTH = 140  # characters, where nobody says how wide the terminal is
 
 Write = Callable[[str], None]
 
@@ -30,14 +32,17 @@ class TextProgress:
         """Say how it stands when that changed, or when nothing was said for a while."""
         phase, detail, at = self._said.get(sighting.engine, ("", "", 0.0))
         changed = (phase, detail) != (sighting.phase, sighting.detail)
-        if sighting.phase in ("ready", "failed") or not (changed or sighting.seconds - at >= QUIET_SECONDS):
+        is_over = sighting.phase is Phase.READY or sighting.phase.has_ended  # the next line says so, and more
+        if is_over or not (changed or sighting.seconds - at >= QUIET_SECONDS):
             return
         self._said[sighting.engine] = (sighting.phase, sighting.detail, sighting.seconds)
-        words = [f"{sighting.engine}: {sighting.phase}, {duration_text(sighting.seconds)}"]
-        words += [part for part in (sighting.detail, not changed and sighting.log_line) if part]
-        line = ": ".join(words)
-        limit = self._width or LOG_WIDTH + 40
-        self._write(line if len(line) <= limit else line[: limit - 3] + "...")
+        words = [f"{sighting.engine}: {sighting.phase}, {duration_text(sighting.seconds)}", sighting.detail]
+        words += [] if changed else [sighting.log_line]
+        self._write(neutralise(": ".join(filter(None, words)), self._width or LINE_WIDTH))
+
+    def comes_back(self, engine: str, why: str) -> None:
+        """Say that a replacement was in vain."""
+        self._write(f"{engine}: {why}; its previous launch is started again")
 
     def action_finished(self, engine: str, kind: ActionKind, *, ok: bool, summary: str, seconds: float) -> None:
         """Say how it ended."""
@@ -66,6 +71,12 @@ class JsonProgress:
             return
         self._said[sighting.engine] = now
         self.event("phase", **sighting._asdict() | {"seconds": round(sighting.seconds, 3)})
+
+    def comes_back(self, engine: str, why: str) -> None:
+        """A `phase` event: its new launch has failed. Those of the previous launch follow."""
+        self.event(
+            "phase", engine=engine, phase=str(Phase.FAILED), detail=f"{why}; its previous launch is started again"
+        )
 
     def action_finished(self, engine: str, kind: ActionKind, *, ok: bool, summary: str, seconds: float) -> None:
         """An `action_finished` event."""

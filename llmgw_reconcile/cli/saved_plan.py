@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -29,7 +30,10 @@ class SavedPlan(NamedTuple):
 def save_plan(path: str, plan: Plan, *, source: str, data: bytes, base: str, targets: Sequence[str]) -> None:
     """Write the plan. The state file goes in whole: secrets are references there. Raises NodeError."""
     state = {"source": source, "base": base, "data": base64.b64encode(data).decode("ascii"), "targets": list(targets)}
-    write_json(path, {"format_version": FORMAT_VERSION, "kind": KIND, "state": state, "plan": plan_document(plan)})
+    write_json(
+        os.path.abspath(path),
+        {"format_version": FORMAT_VERSION, "kind": KIND, "state": state, "plan": plan_document(plan)},
+    )
 
 
 def read_saved_plan(path: str, data: bytes) -> SavedPlan | None:

@@ -8,21 +8,25 @@ import time
 import click
 
 from llmgw_reconcile.cli.options import color_option, host_from, look_of, node_options, output_option
+from llmgw_reconcile.cli.streams import write
 from llmgw_reconcile.discovery.status import look_at_status
 from llmgw_reconcile.errors import Severity
 
 
 @click.command("status")
-@output_option("text", "json")
+@output_option("text", "json", "prometheus")
 @node_options
 @color_option
-def command(
-    output: str,
-    state_dir: str | None,
-    node: str | None,
-    color: str,
-) -> int:
-    """Show the engines of this node. Exits with 1 when the node could not be read in full."""
+def command(output: str, state_dir: str | None, node: str | None, color: str) -> int:
+    """Show the engines of this node. Exits with 1 when the node could not be read in full.
+
+    With -o prometheus it writes metrics for the textfile collector of Prometheus's node_exporter.
+
+    \b
+    Examples:
+      llmgw status
+      llmgw status -o prometheus > /var/lib/node_exporter/llmgw.new; mv /var/lib/node_exporter/llmgw.{new,prom}
+    """
     host = host_from(state_dir, node)
     look = look_at_status(host.state_dir, node=host.node, sys_root=host.sys_root, environ=host.environ)
     problems = (*look.inventory.problems, *look.observed.problems)
@@ -30,7 +34,12 @@ def command(
         from llmgw_reconcile.render.documents import document_text
         from llmgw_reconcile.render.status import status_document
 
-        click.echo(document_text(status_document(host.node, look.observed, look.foreign)), nl=False)
+        write(document_text(status_document(host.node, look.observed, look.foreign)))
+    elif output == "prometheus":
+        from llmgw_reconcile.render.prometheus import node_families, prometheus_text
+        from llmgw_reconcile.workflow.metrics import node_report
+
+        write(prometheus_text(node_families(node_report(host, look))))
     else:
         from llmgw_reconcile.render.status import status_text
 
@@ -45,5 +54,5 @@ def command(
             width=style.width,
             color=style.color,
         )
-        click.echo(text, nl=False, color=True)
+        write(text)
     return 1 if any(problem.severity is Severity.ERROR for problem in problems) else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -32,13 +33,21 @@ class Verdict(NamedTuple):
 def command(states: tuple[str, ...], output: str) -> int:
     """Check state files: syntax, fields and the arithmetic between them. "-" is standard input.
 
-    Every file is checked. Exits with 3 when one of them is not valid.
+    Every file is checked. Exits with 3 when one of them is not valid. In a GitHub workflow, findings also show beside
+    the lines of a pull request.
+
+    \b
+    Examples:
+      llmgw validate states/*.yaml
+      llmgw validate states/node.yaml -o json
     """
     verdicts = [_validate(state) for state in states]
     if output == "json":
         click.echo(json.dumps(_document(verdicts), indent=2))
     else:
         _print(verdicts)
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        _annotate(verdicts)
     return 0 if all(verdict.is_valid for verdict in verdicts) else StateFileError.exit_code
 
 
@@ -65,6 +74,21 @@ def _print(verdicts: Iterable[Verdict]) -> None:
         if verdict.is_valid:
             counts = f"{_count(verdict.models, 'model')}, {_count(verdict.engines, 'engine')}"
             click.echo(f"{click.format_filename(verdict.file)}: valid, {counts}")
+
+
+def _annotate(verdicts: Iterable[Verdict]) -> None:
+    """Workflow commands, on standard error: standard output may be a document."""
+    from llmgw_reconcile.render.annotations import annotation
+
+    for verdict in verdicts:
+        for diagnostic in verdict.diagnostics:
+            click.echo(annotation(diagnostic, _path_in_repository), err=True)
+
+
+def _path_in_repository(file: str) -> str:
+    """Annotations name files from the checkout's root, wherever the step runs."""
+    root = os.environ.get("GITHUB_WORKSPACE")
+    return os.path.relpath(file, root) if root else file
 
 
 def _count(number: int | None, noun: str) -> str:

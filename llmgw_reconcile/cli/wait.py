@@ -8,46 +8,59 @@ import click
 
 from llmgw_reconcile.cli.engine_names import engines_named
 from llmgw_reconcile.cli.interruption import Interruption
-from llmgw_reconcile.cli.options import Duration, host_from, node_options
+from llmgw_reconcile.cli.options import Duration, host_from, node_options, quiet_option
 from llmgw_reconcile.cli.progress import TextProgress
-from llmgw_reconcile.discovery.records import read_records
+from llmgw_reconcile.cli.streams import write
 from llmgw_reconcile.model.observed import Phase
-from llmgw_reconcile.plan.actions import Action, ActionKind
-from llmgw_reconcile.workflow.waiting import Waiting, failure_of
+from llmgw_reconcile.workflow.host import Host
+from llmgw_reconcile.workflow.waiting import Watch
 
 POLL_SECONDS = 0.02
-OVER = (Phase.FAILED, Phase.STOPPED, Phase.HELD)
 
 
 @click.command("wait")
 @click.argument("engines", nargs=-1, metavar="[ENGINE]...")
 @click.option("--timeout", type=Duration(), metavar="D", help="Wait no longer than this.")
 @node_options
-def command(engines: tuple[str, ...], timeout: float | None, state_dir: str | None, node: str | None) -> int:
+@quiet_option
+def command(
+    engines: tuple[str, ...],
+    timeout: float | None,
+    state_dir: str | None,
+    node: str | None,
+    quiet: bool,  # noqa: FBT001 - click passes flags by name
+) -> int:
     """Wait until all engines are ready (exit 0) or one has failed (exit 1). Without a name: all of this node."""
-    host = host_from(state_dir, node)
     Interruption()
+    host = host_from(state_dir, node)
     names = engines_named(engines, host.state_dir)
-    progress = TextProgress(lambda line: click.echo(line, err=True), width=None)
-    waiting = Waiting(host.state_dir, host.clock)
-    for name in names:
-        waiting.add(Action(ActionKind.KEEP, name, ""), host.clock.monotonic())
-    deadline = None if timeout is None else host.clock.monotonic() + timeout
-    while len(waiting):
-        for action, sighting in waiting.look():
-            progress.waiting(sighting)
-            if sighting.phase == Phase.READY:
-                waiting.drop(action.engine)
-            elif sighting.phase in OVER:
-                failure = failure_of(read_records(action.engine, host.state_dir.engine(action.engine)))
-                click.echo(
-                    f"{action.engine}: {failure.summary}" + (f": {failure.cause}" if failure.cause else ""), err=True
-                )
-                return 1
-        if deadline is not None and host.clock.monotonic() >= deadline:
-            late = ", ".join(action.engine for action in waiting.actions)
-            click.echo(f"not ready in time: {late}", err=True)
-            return 1
-        time.sleep(POLL_SECONDS)
-    click.echo(f"ready: {', '.join(names)}" if names else "no engines on this node")
+    progress = TextProgress(lambda line: None if quiet else write(f"{line}\n", err=True), width=None)
+    if problem := _wait_for(names, host, progress, timeout):
+        write(f"{problem}\n", err=True)
+        return 1
+    if not quiet:
+        write(f"ready: {', '.join(names)}\n" if names else "no engines on this node\n")
     return 0
+
+
+def _wait_for(names: tuple[str, ...], host: Host, progress: TextProgress, timeout: float | None) -> str:
+    """Why they are not all ready; empty when they are."""
+    began = host.clock.monotonic()
+    watches = {
+        name: Watch(name, host.state_dir.engine(name), clock=host.clock, began=began, environ=host.environ)
+        for name in names
+    }
+    while True:
+        for name, watch in list(watches.items()):
+            sighting = watch.look()
+            progress.waiting(sighting)
+            if sighting.phase is Phase.READY:
+                del watches[name]
+            elif sighting.phase.has_ended:
+                failure = watch.failure()
+                return ": ".join(filter(None, (name, failure.summary, failure.cause)))
+        if not watches:
+            return ""
+        if timeout is not None and host.clock.monotonic() - began >= timeout:
+            return f"not ready in time: {', '.join(watches)}"
+        time.sleep(POLL_SECONDS)

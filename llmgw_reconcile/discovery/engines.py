@@ -2,55 +2,63 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from llmgw_reconcile.discovery.holders import command_of
+from llmgw_reconcile.discovery.processes import EngineProcesses, find_processes
 from llmgw_reconcile.discovery.readiness import Question, ReadinessRound, Standing, run_rounds
 from llmgw_reconcile.discovery.records import EngineRecords, last_exit_of, read_records
 from llmgw_reconcile.errors import Diagnostic, NodeError, Severity
-from llmgw_reconcile.host.family import find_marked, living_members
 from llmgw_reconcile.host.proc import boot_id, command_line, descendants_of, identify, is_alive, read_stat
 from llmgw_reconcile.host.secrets import resolve_secret
 from llmgw_reconcile.host.sockets import Listener, owned_inodes, process_behind, tcp_listeners
 from llmgw_reconcile.host.state_dir import StateDir
 from llmgw_reconcile.model.desired import SecretRef
 from llmgw_reconcile.model.observed import ForeignProcess, ObservedEngine, ObservedState, Phase, ProcessId
+from llmgw_reconcile.model.spec import Document
 
-FINAL_PHASES = (Phase.FAILED, Phase.HELD, Phase.STOPPED)
+VERSION_PATHS = {"vllm": "/version"}  # of the kinds that tell it
 
 
 def observe(state_dir: StateDir, *, ports: Collection[int] = ()) -> ObservedState:
     """Every engine that a record names, and who else listens on the `ports` of interest.
 
-    Nothing is signalled, written or locked. Records in a directory that others may write to make the state unreadable
-    (`readable` False).
+    Nothing is signalled, written or locked. A folder of records that others may write to, or that cannot be read,
+    makes the state unreadable (`readable` False): what it holds is not among the engines.
     """
+    engines: list[ObservedEngine] = []
+    problems: list[Diagnostic] = []
     try:
         state_dir.check()
-        boot = boot_id()
-        engines = tuple(
-            observe_engine(read_records(name, state_dir.engine(name)), boot) for name in state_dir.engine_names()
-        )
+        boot, names = boot_id(), state_dir.engine_names()
     except (NodeError, OSError) as error:
-        problem = Diagnostic(Severity.ERROR, "records-unreadable", state_dir.root, str(error))
-        return ObservedState(problems=(problem,), readable=False)
-    return ObservedState(engines=engines, listeners=_strangers(engines, ports))
+        return ObservedState(problems=(_unreadable(state_dir.root, error),), readable=False)
+    for name in names:
+        folder = state_dir.engine(name)
+        try:
+            engines.append(observe_engine(read_records(name, folder), boot))
+        except (NodeError, OSError) as error:
+            problems.append(_unreadable(folder.path, error))
+    return ObservedState(tuple(engines), _strangers(engines, ports), tuple(problems), readable=not problems)
+
+
+def _unreadable(path: str, error: Exception) -> Diagnostic:
+    return Diagnostic(Severity.ERROR, "records-unreadable", path, str(error))
 
 
 def observe_engine(records: EngineRecords, boot: str) -> ObservedEngine:
     """One engine, as its records and the kernel tell."""
-    leader, leftovers = _processes(records, boot)
+    found = find_processes(records, boot)
     supervisor = _supervisor(records, boot)
-    phase, detail = _phase(records, boot, leader, leftovers, supervisor)
+    phase, detail = _phase(records, boot, found, supervisor)
     last_exit, tail = last_exit_of(records)
     launched = records.launch["document"] if records.launch else {}
     return ObservedEngine(
         engine=records.engine,
         phase=phase,
-        live=leader,
+        live=found.leader,
         supervisor=supervisor,
-        leftovers=leftovers,
+        leftovers=found.leftovers,
         port=launched.get("port"),
         host=launched.get("host"),
         gpus=tuple(launched.get("gpus", ())),
@@ -61,26 +69,13 @@ def observe_engine(records: EngineRecords, boot: str) -> ObservedEngine:
         log_tail=tail,
         detail=detail,
         spec=records.spec["document"] if records.spec else None,
-        bookkeeping=records.spec.get("bookkeeping") if records.spec else None,
+        bookkeeping=records.spec["bookkeeping"] if records.spec else None,
         launch=records.launch["document"] if records.launch else None,
         secret_digests=records.spec.get("secret_digests") if records.spec else None,
         problems=records.problems,
+        command=command_line(found.leader.pid) if found.leader is not None else (),
+        load_seconds=records.phase.load_seconds if records.phase else None,
     )
-
-
-def _processes(records: EngineRecords, boot: str) -> tuple[ProcessId | None, tuple[ProcessId, ...]]:
-    """The live leader, or what outlived it. A pid file of another boot, or of another user, names nobody."""
-    pid = records.pid
-    if pid is not None and pid.boot_id == boot and pid.uid == os.geteuid():
-        if is_alive(pid.leader):
-            return pid.leader, ()
-        members = living_members(pid.family)
-        return None, tuple(stat.id for stat in members)
-    started = records.phase is not None and records.phase.boot_id == boot and records.phase.phase not in FINAL_PHASES
-    if records.launch_id and (started or records.pid_is_damaged):
-        # A crash between the start and the pid file: the launch's mark in the environment finds the engine.
-        return find_marked(records.launch_id), ()
-    return None, ()
 
 
 def _supervisor(records: EngineRecords, boot: str) -> ProcessId | None:
@@ -91,35 +86,38 @@ def _supervisor(records: EngineRecords, boot: str) -> ProcessId | None:
 
 
 def _phase(
-    records: EngineRecords,
-    boot: str,
-    leader: ProcessId | None,
-    leftovers: Sequence[ProcessId],
-    supervisor: ProcessId | None,
+    records: EngineRecords, boot: str, found: EngineProcesses, supervisor: ProcessId | None
 ) -> tuple[Phase, str]:
     said = records.phase
     if supervisor is not None and said is not None:
-        return said.phase, said.detail or _suspended(leader)
-    if leader is not None:
+        if said.phase is Phase.READY and _is_suspended(found.leader):
+            return Phase.DEGRADED, "suspended (T): it answers nothing until somebody sends it SIGCONT"
+        return said.phase, said.detail
+    if found.leader is not None:
         return Phase.ORPHANED, "it runs without a supervisor"
-    if leftovers:
-        pids = ", ".join(str(process.pid) for process in leftovers)
+    if found.leftovers:
+        pids = ", ".join(str(process.pid) for process in found.leftovers)
         return Phase.ORPHANED, f"its leader is gone, processes of it are left: {pids}"
+    if records.is_held:
+        return Phase.HELD, "stopped by hand"
     if said is None:
         return Phase.STOPPED, ""
-    if said.phase in FINAL_PHASES:
+    if said.phase.has_ended:
         return said.phase, said.detail
     return Phase.STOPPED, "it ended with the node's last boot" if said.boot_id != boot else "it ended unwatched"
 
 
-def _suspended(leader: ProcessId | None) -> str:
+def _is_suspended(leader: ProcessId | None) -> bool:
     stat = read_stat(leader.pid) if leader is not None else None
-    return "suspended (T)" if stat is not None and stat.state in "Tt" else ""
+    return stat is not None and stat.state in "Tt"
 
 
 def with_probes(observed: ObservedState, environ: Mapping[str, str]) -> ObservedState:
-    """The same after one probe of each ready engine, side by side: one that does not answer well is degraded."""
-    ready = [engine for engine in observed.engines if engine.phase is Phase.READY and engine.live is not None]
+    """The same after one probe of each ready engine, side by side: one that does not answer well is degraded.
+
+    An engine whose key cannot be read here is not asked: its refusal would say nothing about it.
+    """
+    ready = [engine for engine in observed.engines if engine.phase is Phase.READY and _can_be_asked(engine, environ)]
     if not ready:
         return observed
     listeners = tcp_listeners()
@@ -128,7 +126,9 @@ def with_probes(observed: ObservedState, environ: Mapping[str, str]) -> Observed
     engines = []
     for engine in observed.engines:
         verdict = verdicts.get(engine.engine)
-        if verdict is not None and verdict.standing is not Standing.READY:
+        if verdict is not None and verdict.standing is Standing.READY:
+            engine = engine._replace(context=verdict.context, version=verdict.version)
+        elif verdict is not None:
             engine = engine._replace(phase=Phase.DEGRADED, detail=verdict.detail)
         engines.append(engine)
     return observed._replace(engines=tuple(engines))
@@ -138,21 +138,35 @@ def _round(engine: ObservedEngine, environ: Mapping[str, str], listeners: tuple[
     assert engine.live is not None
     assert engine.launch is not None
     leader = engine.live.pid
-    bearer = None
-    if key := engine.launch.get("api_key"):
-        try:
-            bearer = resolve_secret(SecretRef(*next(iter(key.items()))), environ)
-        except ValueError:
-            bearer = None  # asked without it: an engine that wants the key shows as degraded, and says 401
     question = Question(
         engine.host or "127.0.0.1",
         engine.port or 0,
         engine.served,
-        bearer,
+        bearer_of(engine.launch, environ),
         engine.launch.get("health_path", "/health"),
         float(engine.launch.get("probe_timeout", 5.0)),
+        # A third request only of those whose version matters to somebody.
+        VERSION_PATHS.get(engine.launch.get("kind", ""), "")
+        if (engine.bookkeeping or {}).get("engine_version")
+        else "",
     )
     return ReadinessRound(question, lambda: (leader, *(p.pid for p in descendants_of(leader))), lambda: listeners)
+
+
+def _can_be_asked(engine: ObservedEngine, environ: Mapping[str, str]) -> bool:
+    if engine.live is None or engine.launch is None:
+        return False
+    return not engine.launch.get("api_key") or bearer_of(engine.launch, environ) is not None
+
+
+def bearer_of(launch: Document, environ: Mapping[str, str]) -> str | None:
+    """The key to ask an engine with; None where it has none, or where its key cannot be read."""
+    if not (key := launch.get("api_key")):
+        return None
+    try:
+        return resolve_secret(SecretRef(*next(iter(key.items()))), environ)
+    except ValueError:
+        return None
 
 
 def engine_finder(observed: ObservedState) -> Callable[[int], str | None]:

@@ -20,7 +20,8 @@ VARIANTS = frozenset({"laptop", "maxq"})
 
 # A virtual GPU: model, number of MIG slices behind it, GB of its frame buffer, licence (NVIDIA vGPU user guide).
 VGPU_PATTERN = r"(.+?)(?:-\d+)?-\d+[abcq](?:me)?"
-MIG_PATTERN = r"(.+?) mig (?:\d+c\.)?(\d+g\.\d+gb[a-z0-9.+]*)"
+# A part of a MIG device (1c.3g.40gb) shares its memory with others: it is not equal to the whole one either.
+MIG_PATTERN = r"(.+?) mig ((?:\d+c\.)?\d+g\.\d+gb[a-z0-9.+-]*)"
 
 
 def gpu_class(name: str | None, memory_mb: int | None) -> str:

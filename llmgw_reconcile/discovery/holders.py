@@ -5,11 +5,16 @@ from __future__ import annotations
 import os
 import pwd
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from llmgw_reconcile.discovery.claims import Claim
 from llmgw_reconcile.discovery.nvidia_cards import GpuProcess
 from llmgw_reconcile.discovery.quoting import one_line
-from llmgw_reconcile.model.gpu import Holder
+from llmgw_reconcile.model.gpu import Holder, HolderKind
+
+if TYPE_CHECKING:
+    from llmgw_reconcile.discovery.owners import Owners
 
 READ_LIMIT = 4096  # bytes of a command line
 COMMAND_LIMIT = 80  # characters that are shown of it
@@ -19,15 +24,21 @@ PYTHON = r"(python|pypy)[\d.]*"
 PYTHON_OPTION = r"-[bBdEhiIOqsSuvVxP]*([cmWX]?)(.*)"
 
 
-def find_holder(process: GpuProcess, engine_of: Callable[[int], str | None], proc_root: str = "/proc") -> Holder:
-    """The process as a holder; `engine_of` tells the engine that a pid belongs to, None for a stranger.
+def find_holder(process: GpuProcess, owners: Owners) -> Holder:
+    """The process as a holder, and whose it is.
 
     Where /proc does not show the process (it ended, or lives in another pid namespace), the driver's name for it stays.
     """
-    user, command = describe_process(process.pid, proc_root)
+    user, command = describe_process(process.pid, owners.proc_root)
     if command is None and process.name:
         command = command_of((process.name,))
-    return Holder(process.pid, user, command, process.memory_mb, engine_of(process.pid))
+    kind, engine = owners.owner_of(process.pid)
+    return Holder(process.pid, user, command, process.memory_mb, engine, kind)
+
+
+def claimant(claim: Claim, proc_root: str = "/proc") -> Holder:
+    """A supervisor of another llmgw as the holder of the cards that it names; it uses no memory of them itself."""
+    return Holder(claim.pid, _owner(f"{proc_root}/{claim.pid}"), claim.title, None, None, HolderKind.OTHER_LLMGW)
 
 
 def describe_process(pid: int, proc_root: str = "/proc") -> tuple[str | None, str | None]:
@@ -80,12 +91,23 @@ def _command_line(path: str) -> tuple[str, ...]:
     return tuple(data.rstrip(b"\0").decode("utf-8", "replace").split("\0")) if data.strip(b"\0") else ()
 
 
-def _owner(path: str) -> str | None:
+def _owner(folder: str) -> str | None:
+    """The effective user; the folder itself is root's for every process that may not be dumped (proc(5))."""
     try:
-        uid = os.stat(path).st_uid
+        uid = _uid(f"{folder}/status")
+        uid = os.stat(folder).st_uid if uid is None else uid
     except OSError:
         return None
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return str(uid)
+
+
+def _uid(path: str) -> int | None:
+    try:
+        with open(path, "rb") as file:
+            match = re.search(rb"^Uid:\s+\d+\s+(\d+)", file.read(READ_LIMIT), re.MULTILINE)
+    except OSError:
+        return None
+    return int(match[1]) if match else None

@@ -1,4 +1,4 @@
-"""Turn the directory tree of /sys/class/infiniband into RDMA ports, usable or not and why.
+"""Turn /sys/class/infiniband into RDMA ports, usable or not and why.
 
 The formats are those of drivers/infiniband/core/sysfs.c. Any file may be missing, or fail when it is read.
 """
@@ -7,58 +7,48 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from llmgw_reconcile.discovery.pci import ADDRESS, numa_node
 from llmgw_reconcile.discovery.quoting import one_line
+from llmgw_reconcile.discovery.rdma_kind import Nature, nature_of
+from llmgw_reconcile.discovery.rdma_tables import GidTable, read_gids, read_pkeys
+from llmgw_reconcile.host.tree import Tree
 from llmgw_reconcile.model.rdma import RdmaKind, RdmaPort
 
-READ_LIMIT = 4096  # bytes; sysfs gives no more than a page
-GID_LIMIT = 256  # entries of one table
+CLASS = "class/infiniband"
+VERBS_CLASS = "class/infiniband_verbs"
 LIDS_OF_NONE = (0, 0xFFFF)  # not assigned by a subnet manager (yet)
-GID_UNUSED = "0000:0000:0000:0000:0000:0000:0000:0000"
-GID_LINK_LOCAL = "fe80:"
-
-# Drivers whose link layer says InfiniBand or Ethernet although verbs peers of that kind cannot talk to them.
-OTHER_DRIVERS = {
-    "hfi1": "Omni-Path",
-    "i40iw": "iWARP",
-    "iw_cxgb4": "iWARP",
-    "cxgb4": "iWARP",
-    "siw": "iWARP in software",
-    "erdma": "eRDMA",
-    "usnic_verbs": "usNIC",
-    "usnic": "usNIC",
-}
-RNIC = "4"  # node_type of an iWARP adapter (ABI/stable/sysfs-class-infiniband)
-NO_GUID = "0000:0000:0000:0000"  # what EFA gives
+PREFIX_LENGTH = len("fe80:0000:0000:0000")
 
 
 class Device(NamedTuple):
     """What the ports of one adapter have in common."""
 
-    path: str
     name: str
-    drivers: frozenset[str]  # what names its driver: the link, the type of the adapter, its name without the number
-    node_type: str | None
-    guid: str | None
-    numa_node: int | None
+    nature: Nature
     netdevs: tuple[str, ...]
+    numa_node: int | None
+    card: str | None
+    pci_bus_id: str | None
+    physical_function: str | None  # PCI address of the adapter that this one is a virtual function of
+    virtual_functions: int
+    uverbs: str | None
+    verbs_problem: str
 
 
-def read_rdma_ports(sys_root: str) -> tuple[RdmaPort, ...]:
+def read_rdma_ports(sys: Tree, dev_root: str | None = None) -> tuple[RdmaPort, ...]:
     """Every port of every adapter in natural order; none when the node has no such class.
 
-    An absent class directory is no proof of absent hardware: its driver may not be loaded.
+    `dev_root` is /dev where `sys` is this machine's: then a port is usable only for who may open its device file. An
+    absent class directory is no proof of absent hardware: its driver may not be loaded.
     """
-    root = f"{sys_root}/class/infiniband"
-    return tuple(port for name in _names(root) for port in _ports(_device(root, name)))
-
-
-def read_numa_node(device: str) -> int | None:
-    """The NUMA node of a PCI device, given its folder in sysfs; None where the platform does not tell (-1)."""
-    text = _read(f"{device}/numa_node")
-    return int(text) if text and text.isascii() and text.isdecimal() else None
+    names = sorted(sys.names(CLASS) or (), key=natural_key)
+    verbs = _verbs(sys)
+    devices = [_device(sys, name, verbs, dev_root) for name in names]
+    functions: dict[str | None, str] = {device.pci_bus_id: device.name for device in devices if device.pci_bus_id}
+    return tuple(port for device in devices for port in _ports(sys, device, functions))
 
 
 def natural_key(name: str) -> tuple[object, ...]:
@@ -71,112 +61,112 @@ def natural_key(name: str) -> tuple[object, ...]:
     return tuple(int(part) if place % 2 else part for place, part in enumerate(parts)), name
 
 
-def _device(root: str, name: str) -> Device:
-    path = f"{root}/{name}"
-    named = (_link(f"{path}/device/driver"), _read(f"{path}/hca_type"), re.sub(r"_?[0-9]+$", "", name))
-    node_type = _read(f"{path}/node_type")
+def _device(sys: Tree, name: str, verbs: Mapping[str, str] | None, dev_root: str | None) -> Device:
+    folder = f"{CLASS}/{name}"
+    address = sys.target(f"{folder}/device") or ""
+    uverbs = (verbs or {}).get(name)
     return Device(
-        path=path,
         name=name,
-        drivers=frozenset(text.lower() for text in named if text),
-        node_type=node_type.partition(":")[0] if node_type else None,
-        guid=_read(f"{path}/node_guid"),
-        numa_node=read_numa_node(f"{path}/device"),
-        netdevs=_names(f"{path}/device/net"),
+        nature=nature_of(sys, name),
+        netdevs=sys.names(f"{folder}/device/net") or (),
+        numa_node=numa_node(sys, f"{folder}/device"),
+        card=_line(sys, f"{folder}/sys_image_guid"),
+        pci_bus_id=address if ADDRESS.fullmatch(address) else None,
+        physical_function=sys.target(f"{folder}/device/physfn"),
+        virtual_functions=sum(entry.startswith("virtfn") for entry in sys.names(f"{folder}/device") or ()),
+        uverbs=uverbs,
+        verbs_problem=_verbs_problem(uverbs, dev_root, is_listed=verbs is not None),
     )
 
 
-def _ports(device: Device) -> Iterator[RdmaPort]:
-    for name in _names(f"{device.path}/ports"):
-        if name.isdecimal():
-            yield _port(device, name)
+def _verbs(sys: Tree) -> Mapping[str, str] | None:
+    """Adapter -> name of its device file; None where the node lists none at all."""
+    names = sys.names(VERBS_CLASS)
+    if names is None:
+        return None
+    return {_line(sys, f"{VERBS_CLASS}/{name}/ibdev") or "": name for name in names if name.startswith("uverbs")}
 
 
-def _port(device: Device, name: str) -> RdmaPort:
-    path = f"{device.path}/ports/{name}"
-    link_layer = _read(f"{path}/link_layer")
-    kind = _kind(device, link_layer)
+def _verbs_problem(uverbs: str | None, dev_root: str | None, *, is_listed: bool) -> str:
+    if uverbs is None:
+        return "it has no device file: is the module ib_uverbs loaded?" if is_listed or dev_root else ""
+    if dev_root is None or os.access(path := f"{dev_root}/infiniband/{uverbs}", os.R_OK | os.W_OK):
+        return ""
+    why = "may not be opened by this user" if os.path.exists(path) else "is missing; a container must be given it"
+    return f"{path} {why}"
+
+
+def _ports(sys: Tree, device: Device, functions: Mapping[str | None, str]) -> Iterator[RdmaPort]:
+    names = sys.names(f"{CLASS}/{device.name}/ports") or ()
+    for number in sorted(int(name) for name in names if re.fullmatch(r"[0-9]{1,3}", name)):
+        port, gids = _read_port(sys, device, number)
+        problems = tuple(_problems(device, port, gids))
+        parent = functions.get(device.physical_function, device.physical_function)
+        yield port._replace(usable=not problems, problems=problems, physical_function=parent)
+
+
+def _read_port(sys: Tree, device: Device, number: int) -> tuple[RdmaPort, GidTable]:
+    folder = f"{CLASS}/{device.name}/ports/{number}"
+    link_layer = _line(sys, f"{folder}/link_layer")
+    kind = device.nature.kind(link_layer)
+    gids = read_gids(sys, folder)
+    netdev = gids.netdev or (device.netdevs[0] if len(device.netdevs) == 1 else None)
     port = RdmaPort(
         device=device.name,
-        port=int(name),
+        port=number,
         kind=kind,
         link_layer=link_layer,
-        state=_word(_read(f"{path}/state")),
-        phys_state=_word(_read(f"{path}/phys_state")),
-        rate_gbps=_rate(_read(f"{path}/rate")),
-        lid=_hexadecimal(_read(f"{path}/lid")),
-        sm_lid=_hexadecimal(_read(f"{path}/sm_lid")),
-        subnet_prefix=_subnet_prefix(path) if kind is RdmaKind.INFINIBAND else None,
-        netdev=(_netdev(path) if link_layer == "Ethernet" else None) or _only(device.netdevs),
+        state=_word(_line(sys, f"{folder}/state")),
+        phys_state=_word(_line(sys, f"{folder}/phys_state")),
+        rate_gbps=_rate(_line(sys, f"{folder}/rate")),
+        lid=_hexadecimal(_line(sys, f"{folder}/lid")),
+        sm_lid=_hexadecimal(_line(sys, f"{folder}/sm_lid")),
+        subnet_prefix=_subnet_prefix(gids) if kind is RdmaKind.INFINIBAND else None,
+        netdev=netdev,
         numa_node=device.numa_node,
+        gids=gids.gids,
+        pkeys=read_pkeys(sys, folder) if kind is RdmaKind.INFINIBAND else (),  # RoCE has one alone
+        bond=_bond(sys, netdev),
+        virtual_functions=device.virtual_functions,
+        is_software=device.nature.is_software,
+        card=device.card,
+        pci_bus_id=device.pci_bus_id,
+        uverbs=device.uverbs,
     )
-    problems = tuple(_problems(device, port, path))
-    return port._replace(usable=not problems, problems=problems)
+    return port, gids
 
 
-def _kind(device: Device, link_layer: str | None) -> RdmaKind:
-    """What the port speaks; the link layer alone does not tell."""
-    if link_layer not in ("InfiniBand", "Ethernet"):
-        is_efa = "efa" in device.drivers or device.guid == NO_GUID
-        return RdmaKind.EFA if is_efa and link_layer else RdmaKind.OTHER
-    if device.node_type == RNIC or device.drivers & OTHER_DRIVERS.keys():
-        return RdmaKind.OTHER
-    return RdmaKind.INFINIBAND if link_layer == "InfiniBand" else RdmaKind.ROCE
-
-
-def _problems(device: Device, port: RdmaPort, path: str) -> Iterator[str]:
+def _problems(device: Device, port: RdmaPort, gids: GidTable) -> Iterator[str]:
     """Why NCCL cannot use the port."""
     if port.kind is RdmaKind.EFA:
         yield "EFA is reached through a plugin of its own"
     elif port.kind is RdmaKind.OTHER:
-        names = sorted(OTHER_DRIVERS[driver] for driver in device.drivers & OTHER_DRIVERS.keys())
-        yield f"neither InfiniBand nor RoCE: {names[0] if names else port.link_layer or 'its link layer is unknown'}"
+        why = device.nature.other or port.link_layer or "its link layer is unknown"
+        yield f"neither InfiniBand nor RoCE: {why}"
     if port.state != "ACTIVE":
         yield f"its state is {port.state or 'unknown'}"
     if port.phys_state != "LinkUp":
         yield f"its physical state is {port.phys_state or 'unknown'}"
     if port.state == "ACTIVE" and port.kind is RdmaKind.INFINIBAND and (port.lid in LIDS_OF_NONE or port.sm_lid == 0):
         yield "no subnet manager has configured it"
-    if port.state == "ACTIVE" and port.kind is RdmaKind.ROCE and (problem := _address_problem(path)):
+    if port.state == "ACTIVE" and port.kind is RdmaKind.ROCE and (problem := gids.problem()):
         yield problem
+    if device.verbs_problem and port.kind in (RdmaKind.INFINIBAND, RdmaKind.ROCE):
+        yield device.verbs_problem
 
 
-def _address_problem(path: str) -> str:
-    """RoCE packets leave with the address of a GID: without one of its network interface there is none.
-
-    A table without a free entry was not read whole, and says nothing.
-    """
-    has_free = has_link_local = False
-    for index in range(GID_LIMIT):
-        gid = _read(f"{path}/gids/{index}")
-        if gid is None:
-            break
-        if gid == GID_UNUSED:
-            has_free = True
-        elif gid.startswith(GID_LINK_LOCAL):
-            has_link_local = True
-        else:
-            return ""
-    if not has_free:
-        return ""
-    if has_link_local:
-        return "its network interface has no address"
-    return "it has no GID: its network interface is in another network namespace, or down"
+def _subnet_prefix(gids: GidTable) -> str | None:
+    return next((gid.gid[:PREFIX_LENGTH] for gid in gids.gids if gid.index == 0), None)
 
 
-def _netdev(path: str) -> str | None:
-    """The interface of the first GID in use; an unused index fails with EINVAL, and on InfiniBand each does."""
-    indices = _names(f"{path}/gid_attrs/ndevs")
-    return next(filter(None, (_read(f"{path}/gid_attrs/ndevs/{index}") for index in indices)), None)
-
-
-def _only(names: tuple[str, ...]) -> str | None:
-    return names[0] if len(names) == 1 else None
-
-
-def _subnet_prefix(path: str) -> str | None:
-    gid = _read(f"{path}/gids/0")
-    return gid[:19] if gid and gid != GID_UNUSED and re.fullmatch(r"([0-9a-f]{4}:){7}[0-9a-f]{4}", gid) else None
+def _bond(sys: Tree, netdev: str | None) -> str | None:
+    """The bond that an interface belongs to, or is; a bridge is a master too, and no bond."""
+    if not netdev:
+        return None
+    for name in (sys.target(f"class/net/{netdev}/master"), netdev):
+        if name and sys.names(f"class/net/{name}/bonding") is not None:
+            return name
+    return None
 
 
 def _word(text: str | None) -> str | None:
@@ -194,24 +184,6 @@ def _hexadecimal(text: str | None) -> int | None:
     return int(text, 16) if text and re.fullmatch(r"0x[0-9a-fA-F]{1,8}", text) else None
 
 
-def _read(path: str) -> str | None:
-    """The content on one line; None for a missing, unreadable or empty file."""
-    try:
-        with open(path, "rb") as file:
-            return one_line(file.read(READ_LIMIT).decode("utf-8", "replace")) or None
-    except OSError:
-        return None
-
-
-def _link(path: str) -> str | None:
-    try:
-        return os.path.basename(os.readlink(path))
-    except OSError:
-        return None
-
-
-def _names(path: str) -> tuple[str, ...]:
-    try:
-        return tuple(sorted(os.listdir(path), key=natural_key))
-    except OSError:
-        return ()
+def _line(sys: Tree, name: str) -> str | None:
+    """A file's content on one line; None for a missing, unreadable or empty file."""
+    return one_line(sys.text(name) or "") or None

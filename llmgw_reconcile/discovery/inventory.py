@@ -5,58 +5,84 @@ In two steps, so that the tools run while the caller reads other things.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from llmgw_reconcile.discovery.fabric import choose_fabric
-from llmgw_reconcile.discovery.gpu_class import gpu_class
-from llmgw_reconcile.discovery.gpu_health import find_problems
-from llmgw_reconcile.discovery.holders import find_holder
-from llmgw_reconcile.discovery.infiniband import read_numa_node, read_rdma_ports
-from llmgw_reconcile.discovery.limits import read_limits
-from llmgw_reconcile.discovery.nvidia_cards import Card, GpuProcess
-from llmgw_reconcile.discovery.nvidia_smi import NvidiaReport, Queries, end_queries, finish_queries, start_queries
-from llmgw_reconcile.model.gpu import Gpu, GpuHealth, Holder, Mig
-from llmgw_reconcile.model.inventory import Inventory
+from llmgw_reconcile.discovery.gpus import Join
+from llmgw_reconcile.discovery.limits import iommu_mode, read_limits
+from llmgw_reconcile.discovery.nvidia_cards import Card
+from llmgw_reconcile.discovery.nvidia_faults import not_installed
+from llmgw_reconcile.discovery.nvidia_smi import (
+    NvidiaReport,
+    Queries,
+    add_queries,
+    end_queries,
+    finish_queries,
+    start_queries,
+)
+from llmgw_reconcile.discovery.owners import owners_of
+from llmgw_reconcile.discovery.pci import ADDRESS
+from llmgw_reconcile.discovery.topology import find_seats, find_topology
+from llmgw_reconcile.errors import Diagnostic
+from llmgw_reconcile.host.tree import Tree
+from llmgw_reconcile.model.inventory import Inventory, Limits
+from llmgw_reconcile.model.observed import ObservedState
+from llmgw_reconcile.model.rdma import RdmaPort
 
-EngineOf = Callable[[int], str | None]  # pid -> "M@N" of the engine that the process belongs to
+REAL_SYS, REAL_DEV = "/sys", "/dev"
+DRIVER = "bus/pci/drivers/nvidia"
 
 
 class PendingInventory:
     """An inventory whose tools run. Leave it by `finish`, or as a context manager, which ends them in any case."""
 
     def __init__(
-        self, *, node: str, sys_root: str, proc_root: str, queries: Queries | None, held_above_mb: int
+        self, *, node: str, sys: Tree, proc_root: str, queries: Queries | None, held_above_mb: int, with_fabric: bool
     ) -> None:
         self._node = node
-        self._sys_root = sys_root
+        self._sys = sys
         self._proc_root = proc_root
         self._queries = queries
         self._held_above_mb = held_above_mb
+        self._with_fabric = with_fabric
+        self.report = NvidiaReport(is_present=False)  # what the tool said, after `finish`
 
-    def finish(self, engine_of: EngineOf) -> Inventory:
+    def ask_for(self, *, topology: bool = False, slices: bool = False) -> None:
+        """Ask for more, before `finish`: for whoever learns late that a group, or a slice, is to be placed."""
+        if self._queries:
+            self._queries = add_queries(self._queries, topology=topology, slices=slices)
+
+    def finish(self, observed: ObservedState) -> Inventory:
         """Read adapters and limits, wait for the tools, and put all together.
 
-        `engine_of` tells which processes on the GPUs are ours. Never raises for a broken node: an ERROR among the
+        `observed` tells which processes on the GPUs are ours. Never raises for a broken node: an ERROR among the
         problems says that the GPUs are not known.
         """
-        ports, fabric = choose_fabric(read_rdma_ports(self._sys_root))
-        limits = read_limits(proc_root=self._proc_root)
-        report = finish_queries(self._queries) if self._queries else NvidiaReport(is_present=False)
-        gpus = tuple(self._gpu(card, report, engine_of) for card in report.cards)
-        return Inventory(
+        owners = owners_of(observed, self._proc_root)
+        ports = self._ports()
+        if self._queries:
+            self.report = finish_queries(self._queries)
+        report = self.report
+        devices = dict.fromkeys(port.device for port in ports)
+        if devices or (self._queries and self._queries.topology):
+            topology = find_topology(report.cards, devices, report.topology, self._sys)
+        else:
+            topology = find_seats(report.cards, self._sys)
+        gpus = Join(report, owners, topology, self._held_above_mb).gpus()
+        ports = tuple(port._replace(near_gpus=topology.near_gpus.get(port.device)) for port in ports)
+        inventory = Inventory(
             node=self._node,
             source="nvidia-smi" if report.is_present else "none",
             driver_version=next((gpu.driver_version for gpu in gpus if gpu.driver_version), None),
             cuda_version=report.cuda_version,
             gpus=gpus,
             hcas=ports,
-            fabric=fabric,
-            limits=limits,
-            problems=report.problems,
+            limits=self._limits(report.cards),
+            problems=report.problems if report.is_present else self._missing_tool(),
+            nvlink_domains=topology.nvlink_domains,
         )
+        return self._with_chosen_fabric(inventory) if self._with_fabric else inventory
 
     def close(self) -> None:
         """End the tools, if they still run."""
@@ -71,55 +97,67 @@ class PendingInventory:
     ) -> None:
         self.close()
 
-    def _gpu(self, card: Card, report: NvidiaReport, engine_of: EngineOf) -> Gpu:
-        holders = self._holders(card, report.processes, engine_of)
-        problems = find_problems(card, holders, held_above_mb=self._held_above_mb)
-        return Gpu(
-            index=card.index,
-            uuid=card.uuid,
-            name=card.name,
-            gpu_class=gpu_class(card.name, card.memory_total_mb),
-            memory_total_mb=card.memory_total_mb,
-            memory_used_mb=card.memory_used_mb,
-            compute_capability=card.compute_capability,
-            numa_node=self._numa_node(card.pci_bus_id),
-            pci_bus_id=card.pci_bus_id,
-            driver_version=card.driver_version,
-            cuda_version=report.cuda_version,
-            mig=None if card.mig_enabled is None else Mig(enabled=card.mig_enabled),
-            health=GpuHealth(card.ecc_errors, card.temperature_c, problems),
-            holders=holders or (),
+    @property
+    def _is_here(self) -> bool:
+        """Whether sysfs is this machine's: of another one, routes, mounts and device files here say nothing."""
+        return self._sys.root == REAL_SYS
+
+    def _ports(self) -> tuple[RdmaPort, ...]:
+        if not self._with_fabric:
+            return ()
+        from llmgw_reconcile.discovery.infiniband import read_rdma_ports
+
+        return read_rdma_ports(self._sys, REAL_DEV if self._is_here else None)
+
+    def _limits(self, cards: Sequence[Card]) -> Limits:
+        """Those of the machine, and those that have to do with its cards."""
+        modes = {card.persistence_mode for card in cards}
+        return read_limits(proc_root=self._proc_root)._replace(
+            iommu=iommu_mode(self._sys, (card.pci_bus_id for card in cards)),
+            persistence_mode=None if not modes or None in modes else modes == {True},
         )
 
-    def _holders(
-        self, card: Card, processes: Sequence[GpuProcess] | None, engine_of: EngineOf
-    ) -> tuple[Holder, ...] | None:
-        if processes is None:
-            return None
-        return tuple(find_holder(p, engine_of, self._proc_root) for p in processes if p.uuid == card.uuid)
+    def _missing_tool(self) -> tuple[Diagnostic, ...]:
+        """Without the tool a node has no GPUs, unless the driver has taken some: then they are not known."""
+        if self._queries is None:
+            return ()
+        cards = [name for name in self._sys.names(DRIVER) or () if ADDRESS.fullmatch(name)]
+        return (not_installed(cards),) if cards else ()
 
-    def _numa_node(self, pci_bus_id: str | None) -> int | None:
-        """sysfs writes the domain with at least four digits, the driver with eight."""
-        address = re.fullmatch(r"([0-9a-f]{4,8}):([0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", (pci_bus_id or "").lower())
-        if address is None:
-            return None
-        return read_numa_node(f"{self._sys_root}/bus/pci/devices/{int(address[1], 16):04x}:{address[2]}")
+    def _with_chosen_fabric(self, inventory: Inventory) -> Inventory:
+        from llmgw_reconcile.discovery.fabric import Evidence, choose_fabric
+        from llmgw_reconcile.discovery.networks import Services, read_services
+
+        count = sum(gpu.index is not None for gpu in inventory.gpus) if inventory.gpus_known else None
+        services = read_services(Tree(self._proc_root)) if self._is_here and inventory.hcas else Services()
+        ports, fabric = choose_fabric(inventory.hcas, Evidence(count, services))
+        return inventory._replace(hcas=ports, fabric=fabric)
 
 
 def begin_inventory(
     *,
     node: str,
     sys_root: str,
-    with_versions: bool,
     held_above_mb: int,
     with_gpus: bool = True,
+    with_versions: bool = False,
+    with_topology: bool = False,
+    with_slices: bool = False,
+    with_fabric: bool = True,
     proc_root: str = "/proc",
 ) -> PendingInventory:
-    """Start nvidia-smi: two calls side by side, three with the CUDA version, none without GPUs.
+    """Start nvidia-smi: two calls side by side, which is all that a plan needs that places nothing; none without GPUs.
 
+    `with_versions` adds the CUDA version, `with_topology` how the cards are connected (both a call), `with_slices` what
+    cards in MIG mode are split into (two calls where there are such cards), `with_fabric` the RDMA adapters (no call).
     `sys_root` stands for /sys and `proc_root` for /proc; `held_above_mb` is the state file's `node.held_above_mb`.
     """
-    queries = start_queries(with_versions=with_versions) if with_gpus else None
+    wanted = {"with_versions": with_versions, "with_topology": with_topology, "with_slices": with_slices}
     return PendingInventory(
-        node=node, sys_root=sys_root, proc_root=proc_root, queries=queries, held_above_mb=held_above_mb
+        node=node,
+        sys=Tree(sys_root),
+        proc_root=proc_root,
+        queries=start_queries(**wanted) if with_gpus else None,
+        held_above_mb=held_above_mb,
+        with_fabric=with_fabric,
     )

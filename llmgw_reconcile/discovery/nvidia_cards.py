@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 from llmgw_reconcile.discovery.nvidia_csv import Row, Table, parse_table
-from llmgw_reconcile.discovery.nvidia_faults import INFOROM_CORRUPTED, failed, processes_failed, remark, unreadable
+from llmgw_reconcile.discovery.nvidia_faults import INFOROM_CORRUPTED, failed, part_failed, remark, unreadable
 from llmgw_reconcile.discovery.quoting import one_line
 from llmgw_reconcile.errors import Diagnostic, Severity
 from llmgw_reconcile.host.tool import ToolResult
 
 PROCESS_FIELDS = ("gpu_uuid", "pid", "used_gpu_memory", "process_name")  # the name last: it may hold commas
+
+SLOWDOWNS = ("hw_thermal_slowdown", "sw_thermal_slowdown", "hw_slowdown")  # of clocks_event_reasons
 
 UNSUPPORTED = frozenset({"", "N/A", "Not Supported", "Not Found", "Requested functionality has been deprecated"})
 PCI_ADDRESS = r"(?<![0-9A-Fa-f:])([0-9A-Fa-f]{4,8}):([0-9A-Fa-f]{2}):([0-9A-Fa-f]{2})\.([0-7])"
@@ -40,6 +42,9 @@ class Card(NamedTuple):
     remapping_pending: bool | None = None
     remapping_failed: bool | None = None
     retirement_pending: bool | None = None
+    display: bool | None = None
+    persistence_mode: bool | None = None
+    slowdowns: tuple[str, ...] = ()  # those that are in force
     faults: tuple[tuple[str, str], ...] = ()  # (field, what stands there instead of a value)
     sentences: tuple[str, ...] = ()  # what the tool says of this card besides its row
 
@@ -73,11 +78,12 @@ def _judge(result: ToolResult, table: Table, cards: Sequence[Card], said: Sequen
     elif not is_explained:
         yield failed(result, Severity.WARNING if result.returncode == INFOROM_CORRUPTED else Severity.ERROR)
     else:
-        yield from (remark(sentence) for sentence in said if _address(sentence) is None)
+        told = {sentence for card in cards for sentence in card.sentences}
+        yield from (remark(sentence) for sentence in said if sentence not in told)
 
 
-def _cards(rows: Iterable[Row], said: Iterable[str]) -> tuple[Card, ...]:
-    """Rows as cards, joined with the sentences that name them by PCI address; the rest of those are lost cards."""
+def _cards(rows: Iterable[Row], said: Sequence[str]) -> tuple[Card, ...]:
+    """Rows as cards, joined with the sentences that name them; sentences with another PCI address are lost cards."""
     by_address: dict[tuple[int, ...], list[str]] = {}
     for sentence in said:
         if (address := _address(sentence)) is not None:
@@ -86,6 +92,7 @@ def _cards(rows: Iterable[Row], said: Iterable[str]) -> tuple[Card, ...]:
     nameless: list[Card] = []
     for card in map(_card, rows):
         sentences = by_address.pop(_address(card.pci_bus_id or "") or (), [])
+        sentences += [text for text in said if card.uuid and card.uuid in text and text not in sentences]
         has_name = card.index is not None or card.uuid or card.pci_bus_id
         (cards if has_name else nameless).append(card._replace(sentences=tuple(sentences)))
     cards.sort(key=lambda card: (card.index is None, card.index or 0))
@@ -136,6 +143,9 @@ def _card(row: Row) -> Card:
         remapping_pending=take("remapped_rows.pending", _switch),
         remapping_failed=take("remapped_rows.failure", _switch),
         retirement_pending=take("retired_pages.pending", _switch),
+        display=take("display_active", _switch),
+        persistence_mode=take("persistence_mode", _switch),
+        slowdowns=tuple(name for name in SLOWDOWNS if row.get(f"clocks_event_reasons.{name}") == "Active"),
     )
     return card._replace(faults=tuple(faults))
 
@@ -163,7 +173,7 @@ def read_processes(result: ToolResult) -> tuple[tuple[GpuProcess, ...] | None, t
     """Compute processes in the order of card and pid; None, with a warning, when they could not be read."""
     table = parse_table(result.stdout, PROCESS_FIELDS, free_text="process_name")
     if not table.header or table.broken or result.returncode is None:
-        return None, (processes_failed(result),)
+        return None, (part_failed(result, "nvidia-smi-processes", "the processes on the GPUs"),)
     found: dict[tuple[str, int], GpuProcess] = {}
     for process in filter(None, map(_process, table.rows)):
         other = found.get((process.uuid, process.pid))  # on a MIG card a row for each slice that it uses

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 # The tool heads a column by one name although another was asked for.
 SAME_FIELD = {"gpu_name": "name", "gpu_uuid": "uuid", "gpu_bus_id": "pci.bus_id", "used_memory": "used_gpu_memory"}
+SAME_PREFIX = ("clocks_throttle_reasons.", "clocks_event_reasons.")  # until driver 535, and since
 
 Row = Mapping[str, str]
 
@@ -27,10 +28,12 @@ class Table(NamedTuple):
 def canonical(field: str) -> str:
     """The one name of a field, without its unit.
 
-    >>> canonical("memory.total [MiB]"), canonical("gpu_uuid")
-    ('memory.total', 'uuid')
+    >>> canonical("memory.total [MiB]"), canonical("gpu_uuid"), canonical("clocks_throttle_reasons.hw_slowdown")
+    ('memory.total', 'uuid', 'clocks_event_reasons.hw_slowdown')
     """
     name = field.partition(" [")[0].strip()
+    if name.startswith(SAME_PREFIX[0]):
+        name = SAME_PREFIX[1] + name.removeprefix(SAME_PREFIX[0])
     return SAME_FIELD.get(name, name)
 
 
@@ -42,6 +45,7 @@ def parse_table(text: str, fields: Sequence[str], *, free_text: str = "") -> Tab
     """
     wanted = {canonical(field) for field in fields}
     header: tuple[str, ...] = ()
+    header_line = ""
     rows: list[Row] = []
     sentences: list[str] = []
     broken: list[str] = []
@@ -50,8 +54,10 @@ def parse_table(text: str, fields: Sequence[str], *, free_text: str = "") -> Tab
     for line in filter(str.strip, lines):
         has_free_end = header and header[-1] == free_text
         cells = [cell.strip() for cell in line.split(",", len(header) - 1 if has_free_end else -1)]
-        if wanted <= {canonical(cell) for cell in cells}:
-            header = header or tuple(map(canonical, cells))
+        if line == header_line:
+            continue
+        if not header and wanted <= {canonical(cell) for cell in cells}:
+            header, header_line = tuple(map(canonical, cells)), line
         elif header and len(cells) == len(header):
             rows.append(dict(zip(header, cells, strict=True)))
         elif header and _looks_like_a_row(cells):

@@ -39,10 +39,16 @@ def failed(result: ToolResult, severity: Severity = Severity.ERROR) -> Diagnosti
     return Diagnostic(severity, "nvidia-smi-failed", TOOL, f"cannot read the GPUs: {_account(result)}", _cure(result))
 
 
-def processes_failed(result: ToolResult) -> Diagnostic:
-    """The cards are known, but not who uses them; a warning, since each card is marked."""
-    message = f"cannot read the processes on the GPUs: {_account(result)}"
-    return Diagnostic(Severity.WARNING, "nvidia-smi-processes", TOOL, message, _cure(result))
+def not_installed(cards: Sequence[str]) -> Diagnostic:
+    """The driver has taken cards, at these PCI addresses, and nobody can say more of them."""
+    message = f"cannot read the GPUs: {TOOL} is not found on PATH, and the driver has {', '.join(cards)}"
+    hint = "install the tool of the driver's release, or put its folder on PATH"
+    return Diagnostic(Severity.ERROR, "nvidia-smi-missing", TOOL, message, hint)
+
+
+def part_failed(result: ToolResult, code: str, what: str) -> Diagnostic:
+    """The cards are known, but not `what` else was asked for: a warning."""
+    return Diagnostic(Severity.WARNING, code, TOOL, f"cannot read {what}: {_account(result)}", _cure(result))
 
 
 def unreadable(result: ToolResult, broken: Sequence[str]) -> Diagnostic:

@@ -28,10 +28,12 @@ class Standing(StrEnum):
 
 
 class Verdict(NamedTuple):
-    """The outcome of a round; `detail` says what is missing."""
+    """The outcome of a round: `detail` says what is missing, the rest what a ready engine tells of itself."""
 
     standing: Standing
     detail: str = ""
+    context: int | None = None  # tokens
+    version: str | None = None
 
 
 class Question(NamedTuple):
@@ -43,6 +45,7 @@ class Question(NamedTuple):
     bearer: str | None
     health_path: str
     timeout: float  # seconds for each request
+    version_path: str = ""  # asked last, and only for the record: its answer decides nothing
 
 
 class ReadinessRound:
@@ -59,6 +62,7 @@ class ReadinessRound:
         self._find_listeners = find_listeners
         self._path = question.health_path
         self._exchange = self._ask(self._path)
+        self._verdict: Verdict | None = None  # known before the version is asked
 
     def fileno(self) -> int:
         """The socket to wait for."""
@@ -79,11 +83,17 @@ class ReadinessRound:
         while self._exchange.advance():
             answer = self._exchange.answer
             assert answer is not None
+            if self._verdict is not None:
+                return self._verdict._replace(version=told_version(answer))
             if not answer.is_success:
                 return _missing(self._path, answer)
-            if self._path != self._question.health_path:
-                return self._judge(answer)
-            self._path = "/v1/models"
+            if self._path == self._question.health_path:
+                self._path = "/v1/models"
+            else:
+                verdict = self._judge(answer)
+                if verdict.standing is not Standing.READY or not self._question.version_path:
+                    return verdict
+                self._verdict, self._path = verdict, self._question.version_path
             self._exchange = self._ask(self._path)
         return None
 
@@ -96,11 +106,13 @@ class ReadinessRound:
         return Exchange(host, self._question.port, path, timeout=self._question.timeout, bearer=self._question.bearer)
 
     def _judge(self, answer: Answer) -> Verdict:
-        names = served_names(answer.body)
-        if not set(names) & set(self._question.served):
-            wanted, found = ", ".join(self._question.served), ", ".join(names) or "no model"
+        models = served_models(answer.body)
+        ours = [name for name in models if name in self._question.served]
+        if not ours:
+            wanted, found = ", ".join(self._question.served), ", ".join(models) or "no model"
             return Verdict(Standing.ANSWERING, f"/v1/models names {found[:200]}, not {wanted}")
-        return stranger_on(self._question.port, self._find_listeners(), self._find_pids()) or Verdict(Standing.READY)
+        ready = Verdict(Standing.READY, context=models[ours[0]])
+        return stranger_on(self._question.port, self._find_listeners(), self._find_pids()) or ready
 
 
 def stranger_on(port: int, listeners: Iterable[Listener], pids: Iterable[int]) -> Verdict | None:
@@ -113,13 +125,26 @@ def stranger_on(port: int, listeners: Iterable[Listener], pids: Iterable[int]) -
     return None
 
 
-def served_names(body: bytes) -> tuple[str, ...]:
-    """The ids of an OpenAI model list; none when the body is anything else."""
+def served_models(body: bytes) -> dict[str, int | None]:
+    """The ids of an OpenAI model list, each with the context it takes where that is told; none of any other body."""
     try:
         entries = json.loads(body)["data"]
-        return tuple(entry["id"] for entry in entries if isinstance(entry["id"], str))
+        return {entry["id"]: _tokens(entry.get("max_model_len")) for entry in entries if isinstance(entry["id"], str)}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}
+
+
+def told_version(answer: Answer) -> str | None:
+    """The version in an answer of vLLM's /version."""
+    try:
+        version = json.loads(answer.body)["version"] if answer.is_success else None
     except (ValueError, KeyError, TypeError, RecursionError):
-        return ()
+        return None
+    return version if isinstance(version, str) else None
+
+
+def _tokens(found: object) -> int | None:
+    return found if isinstance(found, int) and not isinstance(found, bool) else None
 
 
 def run_rounds(rounds: Sequence[ReadinessRound]) -> tuple[Verdict, ...]:

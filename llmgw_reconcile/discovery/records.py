@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from llmgw_reconcile.errors import Diagnostic, Severity
 from llmgw_reconcile.host.family import Family
-from llmgw_reconcile.host.files import read_json
+from llmgw_reconcile.host.files import check_private, read_json
 from llmgw_reconcile.host.state_dir import EngineDir
 from llmgw_reconcile.model.observed import LastExit, Phase, ProcessId
 from llmgw_reconcile.model.spec import Document
@@ -41,6 +41,7 @@ class PhaseRecord(NamedTuple):
     detail: str
     restarts: int
     launch: str
+    load_seconds: float | None = None  # from the start of its process until it was ready; None: not known
 
 
 class EngineRecords(NamedTuple):
@@ -60,13 +61,22 @@ class EngineRecords(NamedTuple):
         return str(self.launch["id"]) if self.launch else ""
 
     @property
+    def is_held(self) -> bool:
+        """Whether a person stopped it by hand."""
+        return self.spec is not None and self.spec.get("held") is True
+
+    @property
     def pid_is_damaged(self) -> bool:
         """Whether there is a pid file that cannot be believed."""
         return self.pid is None and any("pid.json" in problem.where for problem in self.problems)
 
 
 def read_records(engine: str, folder: EngineDir) -> EngineRecords:
-    """Read what is there. A damaged record is a warning: the kernel is the truth, records only help to recognise."""
+    """Read what is there. A damaged record is a warning: the kernel is the truth, records only help to recognise.
+
+    Raises NodeError for a folder that is a link, another user's, or open to others: nothing in it is believed.
+    """
+    check_private(folder.path)
     problems: list[Diagnostic] = []
 
     def read(name: str) -> Document | None:
@@ -88,7 +98,7 @@ def read_records(engine: str, folder: EngineDir) -> EngineRecords:
     launch = typed("launch.json", _launch_record)
     pid = typed("pid.json", _pid_record)
     phase = typed("phase.json", _phase_record)
-    exits = typed("exits.json", lambda found: tuple(found["exits"])) or ()
+    exits = typed("exits.json", _exit_records) or ()
     return EngineRecords(engine, spec, launch, pid, phase, exits, tuple(problems))
 
 
@@ -113,6 +123,12 @@ def _launch_record(found: Document) -> Document:
     return found
 
 
+def _exit_records(found: Document) -> tuple[Document, ...]:
+    if not all(isinstance(entry, dict) for entry in found["exits"]):
+        raise TypeError("an exit is a mapping")
+    return tuple(found["exits"])
+
+
 def _pid_record(found: Document) -> PidRecord:
     leader = ProcessId(int(found["pid"]), int(found["ticks"]))
     if leader.pid <= 1:
@@ -133,6 +149,7 @@ def _phase_record(found: Document) -> PhaseRecord:
         str(found["detail"]),
         int(found["restarts"]),
         str(found["launch"]),
+        None if found.get("load_seconds") is None else float(found["load_seconds"]),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from llmgw_reconcile.discovery.engines import engine_finder, observe, with_probes
+from llmgw_reconcile.discovery.engines import observe, with_probes
 from llmgw_reconcile.discovery.inventory import begin_inventory
 from llmgw_reconcile.host.state_dir import StateDir
 from llmgw_reconcile.model.desired import DEFAULT_HELD_ABOVE_MB
@@ -23,14 +23,20 @@ class StatusLook(NamedTuple):
 
 
 def look_at_status(
-    state_dir: StateDir, *, node: str, sys_root: str, environ: Mapping[str, str], with_versions: bool = False
+    state_dir: StateDir, *, node: str, sys_root: str, environ: Mapping[str, str], is_complete: bool = False
 ) -> StatusLook:
-    """Look at the GPUs and the engines side by side."""
+    """Look at the GPUs and the engines side by side; `is_complete`: at all that an inventory can hold."""
     with begin_inventory(
-        node=node, sys_root=sys_root, with_versions=with_versions, with_gpus=True, held_above_mb=DEFAULT_HELD_ABOVE_MB
+        node=node,
+        sys_root=sys_root,
+        held_above_mb=DEFAULT_HELD_ABOVE_MB,
+        with_versions=is_complete,
+        with_topology=is_complete,
+        with_slices=is_complete,
+        with_fabric=is_complete,
     ) as pending:
         observed = with_probes(observe(state_dir), environ)
-        inventory = pending.finish(engine_finder(observed))
+        inventory = pending.finish(observed)
     return StatusLook(inventory, observed, tuple(_foreign_holders(inventory.gpus)))
 
 

@@ -7,7 +7,7 @@ of level ERROR or at the end of a traceback. SGLang and llama-server write their
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 LINE_LIMIT = 400
@@ -30,18 +30,19 @@ class KnownCause(NamedTuple):
     seen: str
 
 
-# Tried in this order over the candidate lines: the first that matches explains the end.
+# The first of them that explains the most telling line of a log, or the next most telling one, explains the end.
 KNOWN_CAUSES = (
     KnownCause(
         (
             r"No available memory for the cache blocks",
             r"Available memory on node",
             r"KV cache is needed",
+            r"Not enough memory\. Please try to increase --mem-fraction-static",
             r"larger than the maximum number of tokens that can be stored in KV cache",
         ),
         "the KV cache does not fit into what the weights leave",
         "lower max_model_len, raise gpu_memory_utilization, or use more GPUs",
-        "vLLM 0.32",
+        "vLLM 0.32, SGLang 0.4",
     ),
     KnownCause(
         (
@@ -102,7 +103,8 @@ KNOWN_CAUSES = (
     KnownCause(
         (
             r"Unknown quantization method",
-            r"quantization method .* is not supported",
+            r"quantization\b.*\bnot supported",
+            r"fp8e4nv not supported",
             r"Cannot find the config file for",
             r"Minimum capability:",
         ),
@@ -138,6 +140,7 @@ KNOWN_CAUSES = (
             r"not within the file bounds",
             r"incomplete or corrupted",
             r"Error while deserializing header",
+            r"MetadataIncompleteBuffer",
             r"model is corrupted",
             r"invalid magic",
         ),
@@ -167,21 +170,52 @@ KNOWN_CAUSES = (
         "start it once with NCCL_DEBUG=INFO in `env`, and read which transport fails",
         "vLLM 0.32",
     ),
+    KnownCause(
+        (
+            r"engine core exited unexpectedly",
+            r"EngineDeadError",
+            r"Executor failed\.",
+            r"Subprocess \S+ \(pid=\d+\) crashed",
+            r"WorkerProc hit an exception",
+        ),
+        "a process of the engine died under it",
+        "look for `Out of memory` in `dmesg`: the kernel ends the largest process first",
+        "vLLM 0.32, SGLang 0.5.23",
+    ),
 )
 
-# Sentences that announce a cause and are none, and lines that merely mention errors.
+# Sentences that announce a cause and are none, ends that were asked for, and lines that merely mention errors.
 NO_CAUSE = re.compile(
-    r"See root cause above|See stack trace \(above\)|Engine core initialization failed|validation errors? for "
-    r"|Traceback \(most recent call last\)|Found ulimit of|cleaning up before exit|exiting due to|warnings\.warn\("
+    r"See root cause above|See stack trace for root cause|Engine core initialization failed|failed to start\.$"
+    r"|validation errors? for |Traceback \(most recent call last\)|CancelledError|KeyboardInterrupt|Found ulimit of"
+    r"|cleaning up before exit|exiting due to|warnings\.warn\("
 )
-PREFIX = re.compile(r"^\((?:APIServer|EngineCore|Worker)[^)]*\)\s*")
-STAMP = re.compile(r"^(?:ERROR|CRITICAL|FATAL|E)?\s*(?:\d{2}-\d{2} \d{2}:\d{2}:\d{2}\s*)?(?:\[[\w./:<>-]+\])?\s*:?\s*")
+# An engine that answered a request was well at that time: what it had logged before is another story.
+ANSWERED = re.compile(r'HTTP/1\.[01]" 200\b|done request: .* 200$')
+PREFIXES = re.compile(
+    r"""^(?:
+      \(\w+(?:\ rank=\d+)?\ pid=\d+\)\s*                              # vLLM: the process
+    | \[\d{4}-\d\d-\d\d[^\]]*\]\s*                                     # SGLang: time and rank
+    | \d+\.\d\d\.\d{3}\.\d{3}\ [EWI]\s+                                 # llama-server: time and level
+    | (?:ERROR|CRITICAL|FATAL)\b:?\s*(?:\d\d-\d\d\ [\d:]+\s*)?           # level, and vLLM's time
+    | \[[\w./<>-]+:\d+\]\s*                                            # vLLM: file and line
+    )+""",
+    re.VERBOSE,
+)
+PYDANTIC = re.compile(r"\s*\[type=\w+, input_value=.*")  # the whole configuration stands there
 LEVEL = re.compile(r"(?:^|[\s\])])(?:ERROR|CRITICAL|FATAL)\b|^[\d.]+ E ")
 # The last alternative is pydantic's, one line below its "1 validation error for".
-EXCEPTION = re.compile(r"^(?:(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b|Value error,)")
-PLAIN = re.compile(r"\berror\b[: ]", re.IGNORECASE)
+EXCEPTION = re.compile(r"^(?:(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Exit)(?::|$)|Value error,)")
+PLAIN = re.compile(r"\berror\b[: ]|\bcrashed with exit code\b|\bexited unexpectedly\b", re.IGNORECASE)
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 FRAME = re.compile(r"^\s*(?:File \"|[~^]+\s*$|\.\.\.)")
+
+
+class Line(NamedTuple):
+    """A line of a log, whole and without the engine's own prefixes."""
+
+    whole: str
+    bare: str
 
 
 def find_cause(log: str, *, exit_signal: str | None = None) -> Cause:
@@ -190,44 +224,50 @@ def find_cause(log: str, *, exit_signal: str | None = None) -> Cause:
     >>> find_cause("INFO loading\\nERROR [core.py:42] ValueError: No available memory for the cache blocks.").line
     'ValueError: No available memory for the cache blocks.'
     """
-    lines = [_clean(line) for line in log.replace("\r", "\n").split("\n")]
-    candidates = _candidates([line for line in lines if line])
-    for known in KNOWN_CAUSES:
-        line = next((c for c in candidates if any(re.search(p, c) for p in known.patterns)), None)
-        if line is not None:
-            return Cause(_strip(line), known.meaning, known.hint)
-    by_signal = _by_signal(exit_signal)
-    if candidates or by_signal[0]:
-        return Cause(_strip(candidates[0]) if candidates else by_signal[0], *by_signal)
+    lines = [_read(line) for line in ESCAPE.sub("", log).replace("\r", "\n").split("\n") if line.strip()]
+    answered = max((number for number, line in enumerate(lines, 1) if ANSWERED.search(line.whole)), default=0)
+    candidates = _candidates(lines[answered:]) or _candidates(lines)
+    for line in candidates:
+        for known in KNOWN_CAUSES:
+            if any(re.search(pattern, line.whole) for pattern in known.patterns):
+                return Cause(_short(line), known.meaning, known.hint)
+    meaning, hint = _by_signal(exit_signal)
+    if candidates or meaning:
+        return Cause(_short(candidates[0]) if candidates else meaning, meaning, hint)
     return Cause(_last_words(lines))
 
 
-def _candidates(lines: Sequence[str]) -> list[str]:
-    """Lines that may name the cause, the most telling first: by level, by exception, then by word."""
-    by_level = [line for line in lines if LEVEL.search(line)]
-    by_exception = [line for line in lines if EXCEPTION.search(_strip(line))]
+def _candidates(lines: Sequence[Line]) -> tuple[Line, ...]:
+    """Lines that may name the cause, the most telling first: by level, by exception, then by word.
+
+    Of each kind the first one is the cause, and those behind it report that it happened.
+    """
+    by_level = [line for line in lines if LEVEL.search(line.whole)]
     # Behind ERROR the engines print whole tracebacks, frame by frame: the exception's own line tells most.
-    telling = [line for line in by_level if EXCEPTION.search(_strip(line))]
-    others = [line for line in by_level if not FRAME.search(_strip(line)) and line not in telling]
-    plain = [line for line in lines if PLAIN.search(line)]
-    # The first exception of the last start is the cause; those behind it report that it happened.
-    return [line for line in (*telling, *by_exception, *others, *plain) if not NO_CAUSE.search(line)]
+    telling = [line for line in by_level if EXCEPTION.search(line.bare)]
+    exceptions = [line for line in lines if EXCEPTION.search(line.bare)]
+    others = [line for line in by_level if not FRAME.search(line.bare)]
+    plain = [line for line in lines if PLAIN.search(line.whole)]
+    return tuple(dict.fromkeys(_causes((*telling, *exceptions, *others, *plain))))
 
 
-def _clean(line: str) -> str:
-    return "".join(c if c.isprintable() else " " for c in ESCAPE.sub("", line)).rstrip()
+def _causes(lines: Iterable[Line]) -> Iterable[Line]:
+    return (line for line in lines if not NO_CAUSE.search(line.whole))
 
 
-def _strip(line: str) -> str:
-    """The line without the engine's own prefixes."""
-    return STAMP.sub("", PREFIX.sub("", line.strip()), count=1).strip()[:LINE_LIMIT]
+def _read(line: str) -> Line:
+    whole = "".join(c if c.isprintable() else " " for c in line).rstrip()
+    return Line(whole, PREFIXES.sub("", whole.strip()).strip())
 
 
-def _last_words(lines: Sequence[str]) -> str:
+def _short(line: Line) -> str:
+    return PYDANTIC.sub("", line.bare)[:LINE_LIMIT]
+
+
+def _last_words(lines: Sequence[Line]) -> str:
     """What to show where no line names a cause: the last exception, however vague, else the last line."""
-    vague = [line for line in lines if EXCEPTION.search(_strip(line))]
-    last = vague or [line for line in lines if line.strip()]
-    return _strip(last[-1]) if last else ""
+    vague = [line for line in lines if EXCEPTION.search(line.bare)] or lines
+    return _short(vague[-1]) if vague else ""
 
 
 def _by_signal(name: str | None) -> tuple[str, str]:

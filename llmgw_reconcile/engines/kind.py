@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from llmgw_reconcile.model.desired import FileArg, ModelSpec, SecretRef
-from llmgw_reconcile.model.launch import Placement
+from llmgw_reconcile.model.launch import Placement, ReadyWhen
 
 Argument = str | SecretRef | FileArg
 Variables = Mapping[str, str | SecretRef]
@@ -40,6 +40,8 @@ class EngineFlag(NamedTuple):
 
     def is_planned(self, model: ModelSpec) -> bool:
         """Whether llmgw says this on the command line or in the environment of that model."""
+        if self.field == "nodes":  # one node alone is a place to run, and nothing to tell the engine
+            return model.is_group
         return self.always or getattr(model, self.field) != ModelSpec._field_defaults.get(self.field)
 
 
@@ -65,6 +67,8 @@ class Kind(NamedTuple):
     probe_timeout: float
     loading_grace: float  # from SIGTERM to SIGKILL while it loads: no request is lost then
     health_path: str = "/health"
+    followers_are_ready: ReadyWhen = ReadyWhen.SERVES  # ranks above 0 of a group
+    address_variable: str = ""  # tells an engine the address of its own node
 
 
 def is_python(executable: str) -> bool:

@@ -81,6 +81,8 @@ def _inexpressible(model: ModelSpec) -> Iterator[Inexpressible]:
     if model.device is Device.CPU and tensor * pipeline > 1:
         field = "tensor_parallel_size" if tensor > 1 else "pipeline_parallel_size"
         yield Inexpressible(field, "on the CPU it has nothing to split over", "leave it out")
+    if model.is_group:
+        yield Inexpressible("nodes", "it runs on one node", "name the one node where it shall run")
     if (model.data_parallel_size or 1) > 1:
         yield Inexpressible("data_parallel_size", "it has no data parallelism", "write `replicas`")
     for name in model.served_model_name:

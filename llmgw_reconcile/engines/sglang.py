@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from llmgw_reconcile.engines.arguments import argument_value
 from llmgw_reconcile.engines.kind import Argument, EngineFlag, Inexpressible, Kind, Variables, is_python, passed_on
 from llmgw_reconcile.model.desired import DEFAULT_HOST, Device, ModelSpec
-from llmgw_reconcile.model.launch import Placement
+from llmgw_reconcile.model.launch import Placement, ReadyWhen
 
 _MODULE = "sglang.launch_server"
 
@@ -31,6 +32,7 @@ _FLAGS = (
     EngineFlag("gpu_memory_utilization", "--mem-fraction-static"),
     EngineFlag("api_key", "--api-key", always=True),
     EngineFlag("gpus", "--base-gpu-id", ("--gpu-id-step",), always=True),
+    EngineFlag("nodes", "--nnodes", ("--node-rank", "--dist-init-addr", "--nccl-init-addr")),
 )
 
 
@@ -52,7 +54,16 @@ def _command(placement: Placement) -> tuple[Argument, ...]:
         *(("--device", "cpu") if model.device is Device.CPU else ()),
         *passed_on(model, _FLAGS),
         *(() if model.api_key is None else ("--api-key", model.api_key)),
+        *_group(placement),
     )
+
+
+def _group(placement: Placement) -> tuple[str, ...]:
+    if (member := placement.member) is None:
+        return ()
+    head = f"[{member.head}]" if ":" in member.head else member.head
+    rank = ("--nnodes", str(member.size), "--node-rank", str(member.rank))
+    return (*rank, "--dist-init-addr", f"{head}:{member.port}")
 
 
 def _environment(model: ModelSpec) -> Variables:
@@ -73,6 +84,11 @@ def _inexpressible(model: ModelSpec) -> Iterator[Inexpressible]:
         yield Inexpressible("served_model_name", f"it serves one name, not {names}", "name one; it answers to any")
     if model.kv_cache_dtype == "fp8":
         yield Inexpressible("kv_cache_dtype", "it has no plain fp8", "write fp8_e4m3 or fp8_e5m2")
+    if model.is_group and (copies := model.data_parallel_size or 1) > 1:
+        instead = f"leave it out, and write `args: [--attn-dp-size, {copies}]` where attention may be divided so"
+        yield Inexpressible("data_parallel_size", "it has no copies of a model over several nodes", instead)
+    if model.is_group and argument_value(model, "--use-ray") is not None:
+        yield Inexpressible("args", "--use-ray: then Ray starts its nodes, and not llmgw", "leave it out, or `nodes`")
 
 
 SGLANG = Kind(
@@ -86,4 +102,6 @@ SGLANG = Kind(
     not_abbreviations=frozenset(),
     probe_timeout=21.0,  # /health generates a token, and answers 503 itself after 20 s
     loading_grace=5.0,  # a leader that dies at once may leave children behind
+    followers_are_ready=ReadyWhen.HEALTHY,  # they answer /health, and have no model list
+    address_variable="SGLANG_HOST_IP",
 )

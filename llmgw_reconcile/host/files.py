@@ -41,7 +41,8 @@ def check_private(path: str) -> None:
     except OSError as error:
         raise NodeError(f"cannot use {path}: {error.strerror}") from None
     if not stat.S_ISDIR(found.st_mode):
-        raise NodeError(f"cannot use {path}: it is not a directory")
+        kind = "a symbolic link" if stat.S_ISLNK(found.st_mode) else "not a directory"
+        raise NodeError(f"cannot use {path}: it is {kind}")
     if found.st_uid != os.geteuid():
         raise NodeError(f"cannot use {path}: it belongs to uid {found.st_uid}, not to {os.geteuid()}")
     if found.st_mode & 0o022:
@@ -54,7 +55,8 @@ def write_atomic(path: str, data: bytes) -> None:
     """Put a file in place whole: temporary file beside it, fsync, rename, fsync of the directory. Raises NodeError."""
     temporary = f"{path}.{os.getpid()}{TEMPORARY_SUFFIX}"
     with _explained("write", path):
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        _remove_if_there(temporary)  # of an earlier process with this pid; never opened: it may be anything
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             with os.fdopen(fd, "wb") as file:
                 os.fchmod(file.fileno(), 0o600)
@@ -96,8 +98,10 @@ def read_private(path: str, limit: int = RECORD_LIMIT) -> bytes | None:
             raise ValueError("it is not a plain file")
         if found.st_uid != os.geteuid():
             raise ValueError(f"it belongs to uid {found.st_uid}")
-        if found.st_mode & 0o022 or found.st_nlink != 1:
-            raise ValueError("others may write to it" if found.st_mode & 0o022 else "it has a second name (hard link)")
+        if found.st_mode & 0o022:
+            raise ValueError("others may write to it")
+        if found.st_nlink > 1:  # none: it was replaced since it was opened, and is whole all the same
+            raise ValueError("it has a second name (hard link)")
         if found.st_size > limit:
             raise ValueError(f"it is larger than {limit} bytes")
         with os.fdopen(os.dup(fd), "rb") as file:
@@ -125,19 +129,46 @@ def read_json(path: str, check: Callable[[dict[str, Any]], bool] | None = None) 
 def remove_tree(path: str) -> None:
     """Remove a directory of ours with all in it; links are removed, not followed; absent is fine. Raises NodeError."""
     with _explained("remove", path):
-        for folder, folders, files in os.walk(path, topdown=False):
+        if os.path.islink(path) or not os.path.isdir(path):
+            _remove_if_there(path)
+            return
+        for _, folders, files, fd in os.fwalk(path, topdown=False):  # by descriptors: no name can become a link
             for name in files:
-                _remove_if_there(os.path.join(folder, name))
+                os.unlink(name, dir_fd=fd)
             for name in folders:
-                below = os.path.join(folder, name)
-                _remove_if_there(below) if os.path.islink(below) else os.rmdir(below)
-        if os.path.isdir(path):
-            os.rmdir(path)
+                _remove_folder(name, fd)
+        os.rmdir(path)
 
 
-def _remove_if_there(path: str) -> None:
+def remove_temporaries(path: str) -> None:
+    """Remove what writers that were killed left half-written in this directory; in a link to one, nothing.
+
+    Raises NodeError.
+    """
+    with _explained("clean", path):
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except NotADirectoryError:
+            return
+        try:
+            for name in os.listdir(fd):
+                writer = name.removesuffix(TEMPORARY_SUFFIX).rpartition(".")[2]
+                if name.endswith(TEMPORARY_SUFFIX) and not os.path.exists(f"/proc/{writer}"):
+                    _remove_if_there(name, fd)
+        finally:
+            os.close(fd)
+
+
+def _remove_folder(name: str, fd: int) -> None:
     try:
-        os.unlink(path)
+        os.rmdir(name, dir_fd=fd)
+    except NotADirectoryError:  # a link to one
+        os.unlink(name, dir_fd=fd)
+
+
+def _remove_if_there(path: str, folder: int | None = None) -> None:
+    try:
+        os.unlink(path, dir_fd=folder)
     except FileNotFoundError:
         pass
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import stat
 import time
 
 from llmgw_reconcile.errors import BusyError, NodeError
@@ -33,10 +34,7 @@ def take_lock(path: str, *, purpose: str, wait: float = 0.0) -> Lock:
 
     Raises BusyError naming the holder, and NodeError when the file cannot be opened.
     """
-    try:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise NodeError(f"cannot open the lock {path}: {error.strerror}") from None
+    fd = open_lock(path)
     deadline = time.monotonic() + wait
     while True:
         try:
@@ -52,6 +50,19 @@ def take_lock(path: str, *, purpose: str, wait: float = 0.0) -> Lock:
     note = {"pid": os.getpid(), "user": _user(), "purpose": purpose, "since": time.strftime("%FT%TZ", time.gmtime())}
     os.pwrite(fd, json.dumps(note).encode(), 0)
     return Lock(fd)
+
+
+def open_lock(path: str) -> int:
+    """A descriptor to lock, of a plain file that is written to nowhere else. Raises NodeError."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise NodeError(f"cannot open the lock {path}: {error.strerror}") from None
+    found = os.fstat(fd)
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+        os.close(fd)
+        raise NodeError(f"cannot open the lock {path}: it is not a plain file with one name")
+    return fd
 
 
 def _holder(fd: int) -> str:

@@ -12,10 +12,11 @@ import signal
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from llmgw_reconcile.model.observed import ProcessId
+from llmgw_reconcile.model.process import ProcessId
 
 DEAD_STATES = "ZX"  # a zombie keeps its pid and answers signal 0, but runs no more
-READ_LIMIT = 1 << 20
+READ_LIMIT = 4 << 20  # arguments and environment together may have 2 MiB on Linux's defaults
+CHUNK = 1 << 16
 
 
 class ProcessStat(NamedTuple):
@@ -27,6 +28,7 @@ class ProcessStat(NamedTuple):
     pgid: int
     sid: int
     ticks: int
+    threads: int = 1
 
     @property
     def id(self) -> ProcessId:
@@ -35,8 +37,11 @@ class ProcessStat(NamedTuple):
 
     @property
     def is_alive(self) -> bool:
-        """Whether it still runs or may run again."""
-        return self.state not in DEAD_STATES
+        """Whether it still runs or may run again.
+
+        A process shows as a zombie as soon as its first thread ended; while others go on, it lives and holds memory.
+        """
+        return self.state not in DEAD_STATES or self.threads > 1
 
 
 def boot_id() -> str:
@@ -54,7 +59,8 @@ def read_stat(pid: int) -> ProcessStat | None:
     fields = text[text.rfind(b")") + 2 :].split()
     if len(fields) < 20:
         return None
-    return ProcessStat(pid, chr(fields[0][0]), int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
+    ppid, pgid, sid, threads, ticks = (int(fields[at]) for at in (1, 2, 3, 17, 19))
+    return ProcessStat(pid, chr(fields[0][0]), ppid, pgid, sid, ticks, threads)
 
 
 def identify(pid: int) -> ProcessId | None:
@@ -80,7 +86,7 @@ def children_of(pid: int) -> tuple[int, ...]:
     found: list[int] = []
     try:
         for task in os.listdir(f"/proc/{pid}/task"):
-            found += map(int, _read(f"/proc/{pid}/task/{task}/children").split())
+            found += map(int, _read_all(f"/proc/{pid}/task/{task}/children").split())
     except (OSError, ValueError):
         pass
     return tuple(found)
@@ -101,7 +107,7 @@ def descendants_of(pid: int) -> tuple[ProcessId, ...]:
 def command_line(pid: int) -> tuple[str, ...]:
     """The arguments as /proc shows them; empty for a zombie, a kernel thread or a process that is gone."""
     try:
-        data = _read(f"/proc/{pid}/cmdline")
+        data = _read_all(f"/proc/{pid}/cmdline")
     except OSError:
         return ()
     return tuple(data.rstrip(b"\0").decode("utf-8", "replace").split("\0")) if data else ()
@@ -118,7 +124,7 @@ def owner_of(pid: int) -> int | None:
 def environment_holds(pid: int, entry: str) -> bool:
     """Whether the process was started with this `NAME=value`; False too where its environment cannot be read."""
     try:
-        return entry.encode() in _read(f"/proc/{pid}/environ").split(b"\0")
+        return entry.encode() in _read_all(f"/proc/{pid}/environ").split(b"\0")
     except OSError:
         return False
 
@@ -140,7 +146,10 @@ def socket_inodes(pid: int) -> frozenset[int]:
 
 
 def send_signal(process: ProcessId, number: int) -> bool:
-    """Signal exactly this process; False when it is gone. Raises PermissionError when it is another user's."""
+    """Signal exactly this process; False when it is gone.
+
+    Raises PermissionError when it is another user's, other OSErrors when the kernel cannot do it.
+    """
     try:
         fd = os.pidfd_open(process.pid)
     except ProcessLookupError:
@@ -157,14 +166,21 @@ def send_signal(process: ProcessId, number: int) -> bool:
 
 
 def _read(path: str) -> bytes:
+    """A file that /proc gives in one piece."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        data = os.read(fd, 65536)
-        while data and len(data) % 4096 == 0 and len(data) < READ_LIMIT:
-            more = os.read(fd, 65536)
-            if not more:
-                break
-            data += more
+        return os.read(fd, CHUNK)
+    finally:
+        os.close(fd)
+
+
+def _read_all(path: str) -> bytes:
+    """A file that /proc gives in pieces of a page or so, up to the limit."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        data = b""
+        while len(data) < READ_LIMIT and (piece := os.read(fd, CHUNK)):
+            data += piece
         return data
     finally:
         os.close(fd)

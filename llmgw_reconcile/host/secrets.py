@@ -12,6 +12,7 @@ from llmgw_reconcile.host.files import read_private, write_atomic
 from llmgw_reconcile.model.desired import SecretRef
 
 SECRET_LIMIT = 64 << 10
+KEY_BYTES = 32
 
 
 def resolve_secret(ref: SecretRef, environ: Mapping[str, str]) -> str:
@@ -28,13 +29,15 @@ def _from_file(path: str) -> str:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise ValueError(f"the file {path} cannot be read: {error.strerror}") from None
-    with os.fdopen(fd, "rb") as file:
+    try:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode):
             raise ValueError(f"{path} is not a plain file")
         if found.st_mode & 0o007:
             raise ValueError(f"the file {path} is open to everybody (mode {found.st_mode & 0o777:04o}); chmod 0600 it")
-        data = file.read(SECRET_LIMIT + 1)
+        data = os.read(fd, SECRET_LIMIT + 1)
+    finally:
+        os.close(fd)
     if len(data) > SECRET_LIMIT:
         raise ValueError(f"the file {path} is larger than {SECRET_LIMIT} bytes")
     try:
@@ -47,18 +50,22 @@ def _from_file(path: str) -> str:
 
 
 def read_digest_key(path: str) -> bytes | None:
-    """The key of this node's secret digests; None before the first apply. Raises NodeError when it is not ours."""
+    """The key of this node's secret digests; None before the first apply. Raises NodeError when it is not ours.
+
+    A key that a power loss cut short is none: an empty one would make the digests plain hashes.
+    """
     try:
-        return read_private(path)
+        key = read_private(path)
     except ValueError as reason:
         raise NodeError(f"cannot use {path}: {reason}") from None
+    return key if key is not None and len(key) == KEY_BYTES and any(key) else None
 
 
 def make_digest_key(path: str) -> bytes:
     """The key, made when there is none yet. Raises NodeError."""
     key = read_digest_key(path)
     if key is None:
-        key = os.urandom(32)
+        key = os.urandom(KEY_BYTES)
         write_atomic(path, key)
     return key
 

@@ -6,19 +6,21 @@ the fall-back. Both show every user's sockets, but the process behind one only t
 
 from __future__ import annotations
 
+import _socket as socket  # of `socket` only what the kernel gives: a supervisor is to stay small
 import os
-import socket
 import struct
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from llmgw_reconcile.host.proc import socket_inodes
 
+ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - to recognise them
 NETLINK_SOCK_DIAG = 4
 SOCK_DIAG_BY_FAMILY = 20
 NLM_F_REQUEST_DUMP = 0x301
 NLMSG_ERROR, NLMSG_DONE = 2, 3
 TCP_LISTEN = 10
+ANSWER_SECONDS = 2.0
 MESSAGE_HEADER = struct.Struct("=IHHII")
 LISTENER = struct.Struct("=BBBB2s2s16s16sIII")  # inet_diag_msg up to the interface and cookie
 IDS = struct.Struct("=IIIII")  # expires, rqueue, wqueue, uid, inode
@@ -38,12 +40,45 @@ def tcp_listeners() -> tuple[Listener, ...]:
     try:
         return tuple(found for family in (socket.AF_INET, socket.AF_INET6) for found in _dump(family))
     except OSError:
-        return tuple(_from_proc("/proc/net/tcp", socket.AF_INET)) + tuple(_from_proc("/proc/net/tcp6", socket.AF_INET6))
+        return listeners_by_proc()
+
+
+def listeners_by_proc() -> tuple[Listener, ...]:
+    """The same from /proc/net, where the kernel or a sandbox refuses diagnostics. Raises OSError."""
+    found = _from_proc("/proc/net/tcp", socket.AF_INET)
+    try:
+        found += _from_proc("/proc/net/tcp6", socket.AF_INET6)
+    except FileNotFoundError:  # a kernel without IPv6
+        pass
+    return tuple(found)
 
 
 def listeners_on(port: int, listeners: Iterable[Listener]) -> tuple[Listener, ...]:
     """Those on a port, whatever the address: a wildcard and a loopback listener answer for the same one."""
     return tuple(listener for listener in listeners if listener.port == port)
+
+
+def listeners_at(host: str, port: int, listeners: Iterable[Listener]) -> tuple[Listener, ...]:
+    """Those that stand in the way of a listener at this address, or that would answer in its place.
+
+    Two addresses of the node share a port in peace, so only the same address and the wildcards count. IPv6's wildcard
+    takes IPv4 too unless its owner asked for less, which cannot be seen. A name is any address.
+    """
+    found = listeners_on(port, listeners)
+    wanted = _canonical(host)
+    if wanted is None or wanted in ANY_ADDRESS:
+        return found
+    return tuple(each for each in found if each.address.removeprefix("::ffff:") in (wanted, *ANY_ADDRESS))
+
+
+def _canonical(host: str) -> str | None:
+    """An address as the kernel's are written here; None for a name."""
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            return socket.inet_ntop(family, socket.inet_pton(family, host))
+        except OSError:
+            continue
+    return None
 
 
 def owned_inodes(pids: Iterable[int], wanted: frozenset[int]) -> frozenset[int]:
@@ -67,20 +102,27 @@ def process_behind(inode: int) -> int | None:
 def _dump(family: int) -> list[Listener]:
     request = struct.pack("=BBBBI", family, socket.IPPROTO_TCP, 0, 0, 1 << TCP_LISTEN) + bytes(48)
     head = MESSAGE_HEADER.pack(MESSAGE_HEADER.size + len(request), SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST_DUMP, 1, 0)
-    found: list[Listener] = []
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC, NETLINK_SOCK_DIAG) as link:
-        link.settimeout(2)
+    link = socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC, NETLINK_SOCK_DIAG)
+    try:
+        link.settimeout(ANSWER_SECONDS)
         link.sendto(head + request, (0, 0))
-        while True:
-            data, at = link.recv(1 << 18), 0
-            while at + MESSAGE_HEADER.size <= len(data):
-                length, kind, _, _, _ = MESSAGE_HEADER.unpack_from(data, at)
-                if kind == NLMSG_DONE:
-                    return found
-                if kind == NLMSG_ERROR or length < MESSAGE_HEADER.size:
-                    raise OSError("the kernel refuses socket diagnostics")
-                found.append(_listener(data, at + MESSAGE_HEADER.size))
-                at += (length + 3) & ~3
+        return _answer(link)
+    finally:
+        link.close()
+
+
+def _answer(link: socket.socket) -> list[Listener]:
+    found: list[Listener] = []
+    while True:
+        data, at = link.recv(1 << 18), 0
+        while at + MESSAGE_HEADER.size <= len(data):
+            length, kind, _, _, _ = MESSAGE_HEADER.unpack_from(data, at)
+            if kind == NLMSG_DONE:
+                return found
+            if kind == NLMSG_ERROR or length < MESSAGE_HEADER.size:
+                raise OSError("the kernel refuses socket diagnostics")
+            found.append(_listener(data, at + MESSAGE_HEADER.size))
+            at += (length + 3) & ~3
 
 
 def _listener(data: bytes, at: int) -> Listener:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from llmgw_reconcile.host.files import check_private, private_directory
+from llmgw_reconcile.errors import NodeError, RefusedError
+from llmgw_reconcile.host.files import check_private, private_directory, read_private, remove_temporaries, write_atomic
 
+MACHINE_ID = "/etc/machine-id"  # machine-id(5)
 TMP_NAME_LIMIT = 60  # sun_path holds 107 bytes, and engines put sockets with 36-letter names and more into TMPDIR
 
 
@@ -18,14 +19,47 @@ class StateDir(NamedTuple):
     root: str
 
     def create(self) -> None:
-        """Make the directory and those in it. Raises NodeError when one is not ours alone."""
-        for path in (self.root, self.engines, os.path.join(self.root, "locks"), os.path.join(self.root, "applied")):
+        """Make the directory and those in it, clear what a crash left half-written, and note whose records they are.
+
+        Raises NodeError when one is not ours alone, and RefusedError when it is another machine's.
+        """
+        applied = os.path.join(self.root, "applied")
+        for path in (self.root, self.engines, os.path.join(self.root, "locks"), applied):
             private_directory(path)
+        for path in (self.root, applied, *(self.engine(name).path for name in self.engine_names())):
+            remove_temporaries(path)
+        machine = machine_id()
+        if machine and not self._check_machine(machine):
+            write_atomic(self._machine, machine.encode() + b"\n")
 
     def check(self) -> None:
-        """Refuse to believe records in a directory that others may write to. Raises NodeError."""
+        """Refuse to believe records in a directory that others may write to, or of another machine.
+
+        Raises NodeError and RefusedError.
+        """
         check_private(self.root)
         check_private(self.engines)
+        self._check_machine(machine_id())
+
+    def _check_machine(self, machine: str) -> bool:
+        """Whether it is noted whose records these are; refused when they are another machine's.
+
+        Directories are shared between machines, by NFS or by a copied disk, and pids are not.
+        """
+        try:
+            noted = read_private(self._machine)
+        except ValueError as reason:
+            raise NodeError(f"cannot use {self._machine}: {reason}") from None
+        if noted and machine and noted.decode("utf-8", "replace").strip() != machine:
+            raise RefusedError(
+                f"cannot use {self.root}: it holds the records of another machine; choose one with --state-dir, "
+                f"or remove it if nothing that it records runs any more"
+            )
+        return bool(noted)
+
+    @property
+    def _machine(self) -> str:
+        return os.path.join(self.root, "machine")
 
     @property
     def engines(self) -> str:
@@ -40,6 +74,11 @@ class StateDir(NamedTuple):
     def engine_lock(self, engine: str) -> str:
         """Held by whoever works on that engine or waits for it."""
         return os.path.join(self.root, "locks", engine)
+
+    @property
+    def journal(self) -> str:
+        """What was done here, when, why and by whom; an older part lies beside it."""
+        return os.path.join(self.root, "journal.jsonl")
 
     @property
     def digest_key(self) -> str:
@@ -103,15 +142,29 @@ class EngineDir(NamedTuple):
         inside = os.path.join(self.path, "tmp")
         if len(inside) <= TMP_NAME_LIMIT:
             return inside
+        import hashlib  # it brings OpenSSL along, which a supervisor has no other use for
+
         return f"/tmp/llmgw-{hashlib.sha256(self.path.encode()).hexdigest()[:12]}"  # noqa: S108 - made 0700 and checked
 
 
+def machine_id() -> str:
+    """What tells this machine from others that may see the same files; empty where it has no id, as in a container."""
+    try:
+        with open(MACHINE_ID, encoding="ascii", errors="replace") as file:
+            return file.read(64).strip()
+    except OSError:
+        return ""
+
+
 def find_state_dir(option: str | None, environ: Mapping[str, str], node: str) -> StateDir:
-    """`--state-dir`, else LLMGW_STATE_DIR, else the user's or root's place."""
+    """`--state-dir`, else LLMGW_STATE_DIR, else the user's or root's place. Raises RefusedError without a home."""
     chosen = option or environ.get("LLMGW_STATE_DIR")
     if not chosen and os.geteuid() == 0:
         chosen = "/var/lib/llmgw"
     if not chosen:
-        base = environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
+        home = environ.get("HOME") or os.path.expanduser("~")
+        base = environ.get("XDG_STATE_HOME") or os.path.join(home, ".local", "state")
+        if not os.path.isabs(base):
+            raise RefusedError("cannot tell where to keep records: this user has no home; name a place by --state-dir")
         chosen = os.path.join(base, "llmgw", node)
     return StateDir(os.path.abspath(chosen))

@@ -10,12 +10,13 @@ import os
 import select
 import signal
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 DEFAULT_TIMEOUT = 20.0  # seconds, from the start
 OUTPUT_LIMIT = 4 << 20  # bytes, standard output and error together
 REAP_TIMEOUT = 1.0  # seconds; a tool that waits inside a broken driver outlives even SIGKILL
+LOOK_EVERY = 0.05  # seconds, between two looks at a tool that may have to be given up
 NOT_FOUND = "not found on PATH"
 
 
@@ -74,6 +75,11 @@ class RunningTool:
         finally:
             for writer in writers:
                 os.close(writer)
+
+    @property
+    def pid(self) -> int:
+        """Its process; 0 when it was not started, or was reaped."""
+        return self._pid
 
     @property
     def descriptors(self) -> tuple[int, ...]:
@@ -160,10 +166,13 @@ def start_tool(
     return tool
 
 
-def finish_tools(tools: Iterable[RunningTool]) -> tuple[ToolResult, ...]:
+def finish_tools(
+    tools: Iterable[RunningTool], *, give_up: Callable[[RunningTool], str] | None = None
+) -> tuple[ToolResult, ...]:
     """Wait until each has ended or used up its time; results in the order of the tools. Nothing is left running.
 
-    A child of a tool that outlives it and keeps its output open is not waited for, but killed.
+    A child of a tool that outlives it and keeps its output open is not waited for, but killed. `give_up` is asked now
+    and then of a tool that still runs: words end it.
     """
     tools = tuple(tools)
     try:
@@ -172,9 +181,13 @@ def finish_tools(tools: Iterable[RunningTool]) -> tuple[ToolResult, ...]:
             for fd in (fd for tool in running for fd in tool.descriptors):
                 wait.register(fd, select.POLLIN)
             patience = min(tool.deadline for tool in running) - time.monotonic()
+            patience = patience if give_up is None else min(patience, LOOK_EVERY)
             ready = frozenset(fd for fd, _ in wait.poll(max(0.0, patience) * 1000))
             for tool in running:
                 tool.advance(ready)
+                if give_up is not None and tool.descriptors and (why := give_up(tool)):
+                    tool.problem = why
+                    tool.end()
     finally:
         end_tools(tools)
     return tuple(tool.result() for tool in tools)

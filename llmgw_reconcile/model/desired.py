@@ -62,6 +62,18 @@ class GpuRequest(NamedTuple):
     share: bool = False
 
 
+class GroupNode(NamedTuple):
+    """One node of an engine over several nodes; its rank is its position."""
+
+    name: str
+    address: str  # what the others find it under; its name where the file gives no address
+
+    @property
+    def as_json(self) -> str | dict[str, str]:
+        """As the state file writes it."""
+        return self.name if self.address == self.name else self._asdict()
+
+
 class Readiness(NamedTuple):
     """Budgets of a start, in seconds."""
 
@@ -76,6 +88,12 @@ class Restart(NamedTuple):
     policy: str = "always"  # always | never
     max_restarts: int = 5
     reset_after: float = 600.0
+
+
+class Liveness(NamedTuple):
+    """When the agent replaces an engine whose process lives: after so many missed rounds in a row; 0: never."""
+
+    failures: int = 0
 
 
 class ModelSpec(NamedTuple):
@@ -95,7 +113,7 @@ class ModelSpec(NamedTuple):
     tensor_parallel_size: int | None = None
     pipeline_parallel_size: int | None = None
     data_parallel_size: int | None = None
-    nodes: tuple[str, ...] = ()
+    nodes: tuple[GroupNode, ...] = ()  # the only nodes where it runs; several of them are one engine
     quantization: str | None = None
     dtype: str | None = None
     kv_cache_dtype: str | None = None
@@ -109,6 +127,7 @@ class ModelSpec(NamedTuple):
     args: tuple[str | FileArg, ...] = ()
     readiness: Readiness = Readiness()
     restart: Restart = Restart()
+    liveness: Liveness = Liveness()
     stop_grace: float = 60.0
     update: str = "recreate"
     adopt: bool = False
@@ -117,18 +136,41 @@ class ModelSpec(NamedTuple):
     labels: Mapping[str, str] = NOTHING
     where: str = ""  # file:line:column of the entry
     positions: Mapping[str, str] = NOTHING  # field -> file:line:column
+    config_files: tuple[FileArg, ...] = ()  # what `--config` in `args` names, as it was read while loading
+
+    @property
+    def is_group(self) -> bool:
+        """Whether each of its engines runs on several nodes."""
+        return len(self.nodes) > 1
+
+    @property
+    def is_sized_by_count(self) -> bool:
+        """Whether `gpus.count` alone says how many GPUs it divides its work over, as llama.cpp can."""
+        sizes = (self.tensor_parallel_size, self.pipeline_parallel_size, self.data_parallel_size)
+        return self.engine is EngineKind.LLAMA_CPP and self.gpus.count is not None and sizes == (None, None, None)
 
     @property
     def gpus_per_replica(self) -> int:
         """GPUs that one replica needs on this node: TP x PP x DP over the nodes of its group, 0 on the CPU."""
         if self.device is Device.CPU:
             return 0
+        if self.is_sized_by_count and self.gpus.count:
+            return self.gpus.count
         world = (self.tensor_parallel_size or 1) * (self.pipeline_parallel_size or 1) * (self.data_parallel_size or 1)
         return world // max(1, len(self.nodes))
 
     def position(self, field: str) -> str:
         """file:line:column of a field, or of the entry when the field stands in `defaults:` or nowhere."""
         return self.positions.get(field, self.where)
+
+
+class FabricChoice(NamedTuple):
+    """`node.fabric`: what engines of several nodes talk over. The default is the fabric that discovery finds."""
+
+    use_rdma: bool = True  # False: `none`, their nodes talk over TCP sockets
+    hcas: tuple[str, ...] = ()  # "mlx5_0:1", or "mlx5_0" for each port of the adapter; empty: found
+    socket_interface: str | None = None
+    rails: str | None = None  # "routed" | "isolated"
 
 
 class NodeSettings(NamedTuple):
@@ -138,6 +180,7 @@ class NodeSettings(NamedTuple):
     ports: tuple[int, int] = (8000, 8099)
     cordon: tuple[str, ...] = ()
     held_above_mb: int = DEFAULT_HELD_ABOVE_MB
+    fabric: FabricChoice = FabricChoice()
 
 
 class DesiredState(NamedTuple):

@@ -2,38 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import NamedTuple
 
 from llmgw_reconcile.errors import Diagnostic
+from llmgw_reconcile.model.process import Phase as Phase
+from llmgw_reconcile.model.process import ProcessId as ProcessId
 from llmgw_reconcile.model.spec import Document
-
-
-class Phase(StrEnum):
-    """Contract §1."""
-
-    STARTING = "starting"  # the process lives, nothing of the model yet
-    LOADING = "loading"  # weights are on their way
-    READY = "ready"
-    DEGRADED = "degraded"  # was ready, misses probes
-    BACKOFF = "backoff"  # crashed, will be restarted
-    FAILED = "failed"  # ended, will not be restarted
-    HELD = "held"  # stopped by hand
-    STOPPING = "stopping"
-    STOPPED = "stopped"
-    ORPHANED = "orphaned"  # lives without a supervisor
-
-    @property
-    def is_on_its_way(self) -> bool:
-        """Whether it may yet become ready by itself."""
-        return self in (Phase.STARTING, Phase.LOADING, Phase.BACKOFF)
-
-
-class ProcessId(NamedTuple):
-    """A pid names a process only while it lives; with its kernel start ticks (proc(5), stat field 22), for good."""
-
-    pid: int
-    ticks: int
 
 
 class LastExit(NamedTuple):
@@ -72,6 +46,10 @@ class ObservedEngine(NamedTuple):
     launch: Document | None = None
     secret_digests: Document | None = None  # "api_key" | "env.NAME" -> keyed digest at the start
     problems: tuple[Diagnostic, ...] = ()  # about its records
+    command: tuple[str, ...] = ()  # of its leader, as the kernel shows it; empty: not known
+    context: int | None = None  # tokens; what it says of itself while it is ready
+    version: str | None = None  # likewise, where it is pinned
+    load_seconds: float | None = None  # from the start of its process until it was ready
 
     @property
     def is_running(self) -> bool:

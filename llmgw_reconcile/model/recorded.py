@@ -9,6 +9,8 @@ from llmgw_reconcile.model.desired import (
     EngineKind,
     FileArg,
     GpuRequest,
+    GroupNode,
+    Liveness,
     ModelSpec,
     Readiness,
     Restart,
@@ -45,17 +47,20 @@ def recorded_spec(engine: str, document: Document, bookkeeping: Document) -> Eng
         prefix=tuple(document.get("prefix", ())),
         device=Device(document.get("device", Device.CUDA)),
         served_model_name=tuple(document["served_model_name"]),
-        nodes=tuple(document.get("nodes", ())),
-        gpus=GpuRequest(gpus.get("class"), tuple(gpus.get("ids", ())), share=gpus.get("share", False)),
+        nodes=tuple(_node(item) for item in document.get("nodes", ())),
+        gpus=GpuRequest(gpus.get("class"), tuple(gpus.get("ids", ())), gpus.get("count"), gpus.get("share", False)),
         api_key=_secret(document["api_key"]) if "api_key" in document else None,
         env={name: _env_value(value) for name, value in document.get("env", {}).items()},
         args=tuple(_argument(item) for item in document.get("args", ())),
+        config_files=tuple(FileArg(*item) for item in document.get("config_files", {}).items()),
+        engine_version=bookkeeping.get("engine_version"),
         labels=bookkeeping["labels"],
         protect=bookkeeping["protect"],
         adopt=bookkeeping["adopt"],
         accept=tuple(bookkeeping["accept"]),
         readiness=Readiness(**bookkeeping["readiness"]),
         restart=Restart(**bookkeeping["restart"]),
+        liveness=Liveness(**bookkeeping.get("liveness") or {}),
         stop_grace=bookkeeping["stop_grace"],
         update=bookkeeping["update"],
         where=f"the record of {engine}",
@@ -72,6 +77,10 @@ def _secret(value: dict[str, str]) -> SecretRef:
 
 def _env_value(value: Any) -> str | SecretRef:
     return value if isinstance(value, str) else _secret(value)
+
+
+def _node(item: Any) -> GroupNode:
+    return GroupNode(item, item) if isinstance(item, str) else GroupNode(item["name"], item["address"])
 
 
 def _argument(item: Any) -> str | FileArg:

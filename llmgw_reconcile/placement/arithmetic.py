@@ -14,6 +14,8 @@ def world_in_words(model: ModelSpec) -> str:
     >>> world_in_words(ModelSpec("chat", "m", EngineKind.VLLM, tensor_parallel_size=4, pipeline_parallel_size=2))
     'tensor_parallel_size 4 x pipeline_parallel_size 2'
     """
+    if model.is_sized_by_count:
+        return f"gpus.count {model.gpus.count}"
     sizes = ((size, getattr(model, size)) for size in _SIZES)
     return " x ".join(f"{size} {value}" for size, value in sizes if value is not None)
 

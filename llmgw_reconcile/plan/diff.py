@@ -5,7 +5,7 @@ Values are compared as they are and shown masked (plan/masking.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from llmgw_reconcile.model.launch import SECRET_TEXT
@@ -24,7 +24,7 @@ def diff_documents(before: Document, after: Document, *, forces_replace: bool) -
     changes: list[FieldChange] = []
     for field in old.keys() | new.keys():
         was, now = old.get(field), new.get(field)
-        if was == now:
+        if was == now or _is_kept_back(field, was, now):
             continue
         if field == "args" and isinstance(was, list) and isinstance(now, list):
             changes += _words_changed(field, was, now, forces_replace=forces_replace)
@@ -34,7 +34,8 @@ def diff_documents(before: Document, after: Document, *, forces_replace: bool) -
 
 
 def diff_launch(recorded: Document, derived: Document) -> tuple[FieldChange, ...]:
-    """What the next start would do differently, of two launch documents: executable, flags by name, environment.
+    """What the next start would do differently, of two launch documents: executable, flags by name, environment, and
+    the version of the engine and the content of the model where both are known.
 
     `executable` is the first word of the command line, so the `prefix` where there is one.
     """
@@ -46,7 +47,24 @@ def diff_launch(recorded: Document, derived: Document) -> tuple[FieldChange, ...
         changes += _words_changed("command", was[1:], now[1:], forces_replace=False)
     environments = [{"env": document.get("env") or {}} for document in (recorded, derived)]
     changes += diff_documents(*environments, forces_replace=False)
+    changes += _found_out(recorded, derived)
     return _sorted(changes)
+
+
+def _found_out(recorded: Document, derived: Document) -> Iterator[FieldChange]:
+    """What was found out about engine and model at the start; an unknown on either side is not compared."""
+    version, new = recorded.get("engine_version"), derived.get("engine_version")
+    if version is not None and new is not None and version != new and not _is_same_version(version, new):
+        yield _change("engine_version", version, new, forces_replace=False)
+    was, now = recorded.get("model_files"), derived.get("model_files")
+    if was and now:
+        yield from diff_documents({"model": was}, {"model": now}, forces_replace=False)
+
+
+def _is_same_version(one: str, other: str) -> bool:
+    from llmgw_reconcile.engines.version import is_same  # rarely needed
+
+    return is_same(one, other)
 
 
 def secret_changes(recorded: Mapping[str, str], now: Mapping[str, str | None]) -> tuple[FieldChange, ...]:
@@ -74,9 +92,14 @@ def _words_changed(field: str, before: list[Any], after: list[Any], *, forces_re
     changes = [
         _change(f"{field}.{flag}" if flag else field, old.get(flag), new.get(flag), forces_replace=forces_replace)
         for flag in old.keys() | new.keys()
-        if old.get(flag) != new.get(flag)
+        if old.get(flag) != new.get(flag) and not _is_kept_back(f"{field}.{flag}", old.get(flag), new.get(flag))
     ]
     return changes or [_change(field, before, after, forces_replace=forces_replace)]
+
+
+def _is_kept_back(field: str, was: Any, now: Any) -> bool:
+    """Whether a snapshot keeps a secret back here, and all that it shows agrees."""
+    return SECRET_TEXT in str(was) and shown_value(field, now) == was
 
 
 def _by_flag(words: Iterable[Any]) -> dict[str, Any]:

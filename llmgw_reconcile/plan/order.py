@@ -13,6 +13,7 @@ class Step(NamedTuple):
     """Actions that are carried out together: first all their stops, then all their starts."""
 
     actions: tuple[Action, ...]
+    after: tuple[str, ...] = ()  # engines that stop for good, and until then hold what this step starts on
 
     @property
     def rolls(self) -> bool:
@@ -22,14 +23,23 @@ class Step(NamedTuple):
 
 def start_steps(actions: Iterable[Action], running: Mapping[str, ObservedEngine]) -> tuple[Step, ...]:
     """Starts and replacements in the plan's order; those where one waits for what another one has now are one step."""
+    stopping: list[str] = []
     groups: list[list[Action]] = []
     for action in actions:
+        if action.kind is ActionKind.STOP:
+            stopping.append(action.engine)
         if action.kind not in (ActionKind.START, ActionKind.REPLACE):
             continue
         related = [group for group in groups if any(_depend(action, other, running) for other in group)]
         groups = [group for group in groups if group not in related]
         groups.append([*(member for group in related for member in group), action])
-    return tuple(Step(tuple(group)) for group in groups)
+    return tuple(Step(tuple(group), _held_by(group, stopping, running)) for group in groups)
+
+
+def _held_by(
+    group: Iterable[Action], stopping: Iterable[str], running: Mapping[str, ObservedEngine]
+) -> tuple[str, ...]:
+    return tuple(engine for engine in stopping if any(_needs(action, running.get(engine)) for action in group))
 
 
 def _depend(one: Action, other: Action, running: Mapping[str, ObservedEngine]) -> bool:
@@ -37,7 +47,14 @@ def _depend(one: Action, other: Action, running: Mapping[str, ObservedEngine]) -
 
 
 def _needs(action: Action, holder: ObservedEngine | None) -> bool:
-    """Whether the action starts on a GPU or port that another running engine has now."""
+    """Whether the action starts on a GPU or port that another engine has now: what has ended holds nothing."""
     if holder is None or holder.engine == action.engine:
         return False
-    return bool(set(action.gpus) & set(holder.gpus)) or (action.port is not None and action.port == holder.port)
+    if holder.live is None and holder.supervisor is None and not holder.leftovers:
+        return False
+    return overlap(action.gpus, action.port, holder.gpus, holder.port)
+
+
+def overlap(gpus: Iterable[str], port: int | None, other_gpus: Iterable[str], other_port: int | None) -> bool:
+    """Whether two engines cannot live at the same time, since both have one of the GPUs or the port."""
+    return not set(gpus).isdisjoint(other_gpus) or (port is not None and port == other_port)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from llmgw_reconcile.errors import Diagnostic, Severity
@@ -11,14 +11,13 @@ from llmgw_reconcile.model.gpu import Gpu
 from llmgw_reconcile.model.launch import Launch, Placement, launch_document
 from llmgw_reconcile.model.observed import ObservedEngine, ObservedState, Phase
 from llmgw_reconcile.model.spec import EngineSpec
+from llmgw_reconcile.placement.gpus import RENUMBERED
 from llmgw_reconcile.plan.actions import Action, ActionKind, FieldChange
 from llmgw_reconcile.plan.diff import diff_documents, diff_launch, secret_changes
+from llmgw_reconcile.plan.drift import drift_of
 from llmgw_reconcile.plan.masking import shown_command, shown_environment
 
 FIELDS_NAMED = 3  # in a reason; the changes themselves are all listed
-
-# Phases in which a supervisor has nothing of its engine left to run: what it says is about the last run.
-_ENDED = (Phase.FAILED, Phase.HELD, Phase.STOPPED)
 
 
 class Wanted(NamedTuple):
@@ -92,7 +91,12 @@ def _is_active(seen: ObservedEngine) -> bool:
     """Whether it serves or is on its way, so that a start would make a second copy."""
     if seen.phase is Phase.STOPPING:
         return False
-    return seen.live is not None or (seen.supervisor is not None and seen.phase not in _ENDED)
+    return seen.live is not None or (seen.supervisor is not None and not seen.phase.has_ended)
+
+
+def runs_unchanged(want: Wanted, seen: ObservedEngine | None) -> bool:
+    """Whether it serves, or is on its way, exactly as the state file says: then nothing of it is started."""
+    return seen is not None and _is_active(seen) and seen.spec is not None and not _spec_changes(want, seen)
 
 
 def _decide_active(want: Wanted, seen: ObservedEngine, node: _Node) -> Action:
@@ -104,6 +108,8 @@ def _decide_active(want: Wanted, seen: ObservedEngine, node: _Node) -> Action:
         if not reasons:
             return _launching(ActionKind.REPLACE, f"{_named(changes)} changed", want)._replace(changes=changes)
         return _kept_blocked(reasons, seen, node)._replace(changes=changes)
+    if any(reason.code == RENUMBERED for reason in want.blocked):  # the file names another card than it runs on
+        return _kept_blocked(want.blocked, seen, node)
     bookkeeping = diff_documents(seen.bookkeeping or {}, want.spec.bookkeeping, forces_replace=False)
     if seen.supervisor is None:
         action = _running(ActionKind.ADOPT, "it runs without a supervisor; it gets a new one", seen, node)
@@ -114,16 +120,37 @@ def _decide_active(want: Wanted, seen: ObservedEngine, node: _Node) -> Action:
     return action._replace(
         changes=bookkeeping,
         at_next_start=_at_next_start(want, seen),
-        # What blocks a start is no reason to touch an engine that needs none.
-        diagnostics=tuple(reason._replace(severity=Severity.WARNING) for reason in want.blocked),
+        diagnostics=(
+            # What blocks a start is no reason to touch an engine that needs none.
+            *(reason._replace(severity=Severity.WARNING) for reason in want.blocked),
+            *drift_of(seen, node.cards.values()),
+        ),
     )
 
 
 def _spec_changes(want: Wanted, seen: ObservedEngine) -> tuple[FieldChange, ...]:
-    changes = diff_documents(seen.spec or {}, want.spec.document, forces_replace=True)
+    found = diff_documents(seen.spec or {}, want.spec.document, forces_replace=True)
+    changes = [change for change in found if not _is_unread_file(change)]
     known = {change.field for change in changes}
     rotated = secret_changes(seen.secret_digests or {}, want.secret_digests)
-    return tuple(sorted((*changes, *(change for change in rotated if change.field not in known))))
+    changes += [change for change in rotated if change.field not in known]
+    return tuple(sorted((*changes, *_pin_broken(want, seen))))
+
+
+def _is_unread_file(change: FieldChange) -> bool:
+    """A file that one side could not read is not compared; one that is named anew, or no more, changes `args` too."""
+    return change.field.startswith("config_files.") and None in (change.before, change.after)
+
+
+def _pin_broken(want: Wanted, seen: ObservedEngine) -> Iterator[FieldChange]:
+    """A pin that the running version does not meet: the one that it names itself, else the recorded one."""
+    pin, runs = want.spec.model.engine_version, seen.version or (seen.launch or {}).get("engine_version")
+    if pin is None or runs is None:
+        return
+    from llmgw_reconcile.engines.version import matches  # pins are rare
+
+    if not matches(pin, runs):
+        yield FieldChange("engine_version", runs, pin, forces_replace=True)
 
 
 def _not_compared(want: Wanted, seen: ObservedEngine | None, kind: ActionKind) -> list[Diagnostic]:

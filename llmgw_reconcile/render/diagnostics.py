@@ -8,7 +8,7 @@ from typing import Any
 from llmgw_reconcile.errors import Diagnostic, Severity
 from llmgw_reconcile.render.terminal import Style, painter, wrapped
 
-_STYLES = {Severity.ERROR: Style.BAD, Severity.WARNING: Style.CHANGE}
+_STYLES = {Severity.ERROR: Style.BAD, Severity.WARNING: Style.CHANGE, Severity.NOTE: Style.NOTE}
 
 
 def diagnostic_document(diagnostic: Diagnostic) -> dict[str, Any]:
@@ -17,7 +17,7 @@ def diagnostic_document(diagnostic: Diagnostic) -> dict[str, Any]:
 
 
 def diagnostics_text(diagnostics: Sequence[Diagnostic], *, width: int | None = None, color: bool = False) -> str:
-    """Errors before warnings, otherwise in their order; each with its hint below. Empty for none."""
+    """Errors before warnings before notes, otherwise in their order; each with its hint below. Empty for none."""
     by_weight = sorted(diagnostics, key=lambda d: list(Severity).index(d.severity))
     return "".join(f"{line}\n" for d in by_weight for line in _lines(d, width, color=color))
 

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import groupby
 from typing import NamedTuple
 
-from llmgw_reconcile.errors import Diagnostic, Severity
+from llmgw_reconcile.errors import Diagnostic
 from llmgw_reconcile.model.safe_text import neutralise
 from llmgw_reconcile.plan.actions import Action, ActionKind, Plan
 from llmgw_reconcile.render.diagnostics import diagnostics_text
 from llmgw_reconcile.render.fields import FORCES, Row, change_rows, command_lines, label_width, row_lines
+from llmgw_reconcile.render.plan_words import (
+    blocking_diagnostics,
+    cards_text,
+    other_diagnostics,
+    sign_of,
+    summary_text,
+)
 from llmgw_reconcile.render.terminal import INDENT, Paint, Style, painter, wrapped
 
 WIDEST_ENGINE = 24  # columns that engine ids are aligned to; longer ones stick out
 
-_SIGNS = {
-    ActionKind.START: ("+", Style.GOOD),
-    ActionKind.STOP: ("-", Style.BAD),
-    ActionKind.REPLACE: ("-/+", Style.CHANGE),
-    ActionKind.ADOPT: ("<=", Style.NOTE),
-    ActionKind.UPDATE: ("~", Style.CHANGE),
-    ActionKind.KEEP: ("", Style.PLAIN),
-    ActionKind.BLOCKED: ("!", Style.BAD),
+_STYLES = {
+    ActionKind.START: Style.GOOD,
+    ActionKind.STOP: Style.BAD,
+    ActionKind.REPLACE: Style.CHANGE,
+    ActionKind.ADOPT: Style.NOTE,
+    ActionKind.UPDATE: Style.CHANGE,
+    ActionKind.KEEP: Style.PLAIN,
+    ActionKind.BLOCKED: Style.BAD,
 }
 
 
@@ -45,35 +51,16 @@ def plan_text(plan: Plan, *, width: int | None = None, color: bool = False, verb
     page = _Page(width, painter(color=color), verbose, min(longest, WIDEST_ENGINE))
     parts = [f"Plan for {neutralise(plan.node)} from {neutralise(plan.state)}\n"] if shown else []
     parts += ["".join(f"{line}\n" for line in _action_lines(action, page)) for action in shown]
-    parts.append(diagnostics_text(_diagnostics(plan), width=width, color=color))
+    parts.append(diagnostics_text(other_diagnostics(plan), width=width, color=color))
     parts.append("".join(f"{line}\n" for line in _summary(plan, page)))
     return "\n".join(filter(None, parts))
 
 
-def _diagnostics(plan: Plan) -> list[Diagnostic]:
-    """Those of the plan, and the warnings of its actions: what blocks an engine stands with that engine."""
-    of_actions = [diagnostic for action in plan.actions for diagnostic in action.diagnostics]
-    warnings = [diagnostic for diagnostic in of_actions if diagnostic.severity is Severity.WARNING]
-    blocking = {diagnostic for diagnostic in of_actions if diagnostic.severity is Severity.ERROR}
-    return [found for found in dict.fromkeys([*plan.diagnostics, *warnings]) if found not in blocking]
-
-
 def _summary(plan: Plan, page: _Page) -> list[str]:
-    counts = {kind: plan.count(kind) for kind in ActionKind}
-    kept = counts[ActionKind.KEEP]
-    if plan.has_changes or counts[ActionKind.BLOCKED]:
-        updates = f", {counts[ActionKind.UPDATE]} to update" if counts[ActionKind.UPDATE] else ""
-        text = (
-            f"{counts[ActionKind.START]} to start, {counts[ActionKind.REPLACE]} to replace, "
-            f"{counts[ActionKind.STOP]} to stop, {counts[ActionKind.ADOPT]} to adopt{updates}; "
-            f"{kept} unchanged, {counts[ActionKind.BLOCKED]} blocked."
-        )
-        first, *others = wrapped(text, width=page.width, first="Plan: ")
-        return [first.replace("Plan:", page.paint("Plan:", Style.STRONG), 1), *others]
-    if plan.has_errors:
-        return wrapped("No change can be planned before these errors are cured.", width=page.width)
-    runs = {0: "The state file asks for no engine, and none runs", 1: "1 engine runs as the state file says"}
-    return wrapped(f"No changes. {runs.get(kept, f'{kept} engines run as the state file says')}.", width=page.width)
+    if not plan.has_changes and not plan.count(ActionKind.BLOCKED):
+        return wrapped(summary_text(plan), width=page.width)
+    first, *others = wrapped(summary_text(plan), width=page.width, first="Plan: ")
+    return [first.replace("Plan:", page.paint("Plan:", Style.STRONG), 1), *others]
 
 
 def _action_lines(action: Action, page: _Page) -> Iterator[str]:
@@ -84,12 +71,12 @@ def _action_lines(action: Action, page: _Page) -> Iterator[str]:
         yield f"{' ' * INDENT}{page.paint('~', Style.CHANGE)} at next start"
         yield from row_lines(change_rows(action.at_next_start), width=page.width, indent=INDENT + 2)
     if action.kind is ActionKind.BLOCKED:
-        for reason in action.diagnostics:
-            yield from _reason(action, reason, page) if reason.severity is Severity.ERROR else ()
+        for reason in blocking_diagnostics(action):
+            yield from _reason(action, reason, page)
 
 
 def _head(action: Action, page: _Page) -> list[str]:
-    sign, style = ("+/-", Style.CHANGE) if action.surge else _SIGNS[action.kind]
+    sign, style = sign_of(action), _STYLES[action.kind]
     name = action.engine.ljust(page.engine_width)
     first, *others = wrapped(action.reason, width=page.width, first=f"{sign:>3} {name}  {action.kind:<7}  ")
     head = f"{page.paint(f'{sign:>3}', style)} {page.paint(name, Style.STRONG)}"
@@ -103,7 +90,7 @@ def _details(action: Action, page: _Page) -> Iterator[str]:
     if starts and action.spec is not None:
         rows += [Row("model", action.spec.model.model), Row("engine", str(action.spec.model.engine))]
     if action.kind in (ActionKind.START, ActionKind.REPLACE, ActionKind.STOP) or page.verbose:
-        rows += [Row("gpus", _cards(action))] if action.gpus else []
+        rows += [Row("gpus", cards_text(action))] if action.gpus else []
         rows += [Row("port", str(action.port))] if action.port is not None else []
     command = action.command if starts or page.verbose else ()
     labels = label_width([row.label for row in rows] + ["command"] * bool(command))
@@ -112,14 +99,6 @@ def _details(action: Action, page: _Page) -> Iterator[str]:
         yield from command_lines(command, first=f"{' ' * INDENT}{'command':<{labels}}  ", width=page.width)
     if page.verbose:
         yield from row_lines([Row(f"env.{name}", value) for name, value in action.environment], width=page.width)
-
-
-def _cards(action: Action) -> str:
-    """`0, 1 (h100-80g)`: cards of one class together, in their order."""
-    labels = action.gpu_labels or action.gpus
-    classes = action.gpu_classes or ("unknown",) * len(labels)
-    groups = groupby(zip(labels, classes, strict=True), key=lambda card: card[1])
-    return ", ".join(f"{', '.join(label for label, _ in cards)} ({name})" for name, cards in groups)
 
 
 def _reason(action: Action, reason: Diagnostic, page: _Page) -> Iterator[str]:

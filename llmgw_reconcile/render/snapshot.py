@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from llmgw_reconcile.model.inventory import Inventory
-from llmgw_reconcile.model.launch import SECRET_TEXT
 from llmgw_reconcile.model.observed import ForeignProcess, ObservedEngine, ObservedState
-from llmgw_reconcile.model.secret_names import names_a_secret
+from llmgw_reconcile.plan.masking import shown_value
 from llmgw_reconcile.render.inventory import inventory_document
 from llmgw_reconcile.render.status import status_document
 
@@ -31,16 +30,16 @@ def _records(engine: ObservedEngine) -> dict[str, Any]:
     return {
         "supervised": engine.supervisor is not None,
         "leftovers": [process.pid for process in engine.leftovers],
-        "spec": engine.spec,
+        "spec": _masked(engine.spec),
         "bookkeeping": engine.bookkeeping,
-        "launch": None if engine.launch is None else _masked(engine.launch),
+        "launch": _masked(engine.launch),
     }
 
 
-def _masked(launch: Mapping[str, Any]) -> dict[str, Any]:
-    """The launch without literals whose name says that they are secrets; references stay."""
-    environment = {
-        name: SECRET_TEXT if isinstance(value, str) and names_a_secret(name) else value
-        for name, value in launch["env"].items()
-    }
-    return dict(launch) | {"env": environment}
+def _masked(document: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The document as a diff would show it: literals that are secrets by their name are kept back, references stay."""
+    if document is None:
+        return None
+    environment = {name: shown_value(f"env.{name}", value) for name, value in document.get("env", {}).items()}
+    words = {name: shown_value(name, document[name]) for name in ("args", "argv") if name in document}
+    return dict(document) | words | ({"env": environment} if environment else {})

@@ -96,17 +96,32 @@ def _cells(engine: ObservedEngine, now: float, names: Mapping[str, int | str]) -
         _elapsed(engine.since, now),
         str(engine.live.pid) if engine.live else UNKNOWN,
         str(engine.port) if engine.port is not None else UNKNOWN,
-        ",".join(str(names.get(uuid, uuid)) for uuid in engine.gpus) or UNKNOWN,
+        _cards([names.get(uuid, uuid) for uuid in engine.gpus]) or UNKNOWN,
         str(engine.restarts),
         engine.last_exit.words or UNKNOWN,
     )
+
+
+def _cards(names: Sequence[int | str]) -> str:
+    """The names joined by commas, three or more indices in a row as the first and the last: eight need not be read.
+
+    >>> _cards([0, 1, 2, 3, 6, 7, "GPU-5f3c"])
+    '0-3,6,7,GPU-5f3c'
+    """
+    runs: list[list[int | str]] = []
+    for name in names:
+        if runs and isinstance(name, int) and runs[-1][-1] == name - 1:
+            runs[-1].append(name)
+        else:
+            runs.append([name])
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 2 else ",".join(map(str, run)) for run in runs)
 
 
 def _notes(engine: ObservedEngine, width: int | None) -> Iterator[str]:
     """Below the row, so that a sentence does not widen the table."""
     if engine.detail:
         yield from wrapped(engine.detail, width=width, first="  ")
-    if engine.last_exit.cause:
+    if engine.last_exit.cause and engine.last_exit.cause != engine.detail:
         yield from wrapped(engine.last_exit.cause, width=width, first="  last exit: ")
 
 

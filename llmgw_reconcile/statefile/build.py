@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from llmgw_reconcile.model.desired import (
     Device,
     EngineKind,
+    FabricChoice,
     FileArg,
     GpuRequest,
+    GroupNode,
+    Liveness,
     ModelSpec,
     NodeSettings,
     Readiness,
@@ -42,6 +45,7 @@ def build_model(section: Section, defaults: Section | None, origin: Origin) -> M
     values = {name: take(fields[name]) for name, take in _FIELDS.items() if name in fields}
     values |= {name: take(fields[name], origin) for name, take in _FIELDS_OF_AN_ORIGIN.items() if name in fields}
     values.setdefault("served_model_name", (values["name"],))
+    values["config_files"] = tuple(_config_files(values.get("args", ()), origin))
     return ModelSpec(**values, where=_where(section.place, origin), positions=_positions(section.fields, origin))
 
 
@@ -120,8 +124,21 @@ def _seconds(node: Node) -> float:
     return seconds(_text(node))
 
 
-def _node_names(node: Node) -> tuple[str, ...]:
-    return tuple(_text(item.fields["name"] if isinstance(item, Entries) else item) for item in _list(node))
+def _nodes(node: Node) -> tuple[GroupNode, ...]:
+    return tuple(_group_node(item) for item in _list(node))
+
+
+def _group_node(node: Node) -> GroupNode:
+    if isinstance(node, Entries):
+        return GroupNode(_text(node.fields["name"]), _text(node.fields["address"]))
+    return GroupNode(_text(node), _text(node))
+
+
+def _fabric(node: Node) -> FabricChoice:
+    if isinstance(node, Scalar):
+        return FabricChoice(use_rdma=node.text != "none")
+    takes: dict[str, Take] = {"hcas": _texts, "socket_interface": _text, "rails": _text}
+    return FabricChoice(**{name: takes[name](value) for name, value in _keys(node).items()})
 
 
 def _ids(node: Node) -> tuple[str, ...]:
@@ -149,6 +166,10 @@ def _restart(node: Node) -> Restart:
     return Restart(**{name: takes[name](value) for name, value in _keys(node).items()})
 
 
+def _liveness(node: Node) -> Liveness:
+    return Liveness(**{name: int(_text(value)) for name, value in _keys(node).items()})
+
+
 def _labels(node: Node) -> dict[str, str]:
     return {name: _text(value) for name, value in _keys(node).items()}
 
@@ -172,6 +193,17 @@ def _args(node: Node, origin: Origin) -> tuple[str | FileArg, ...]:
     return tuple(item.text if isinstance(item, Scalar) else _file_arg(item, origin) for item in _list(node))
 
 
+def _config_files(args: tuple[str | FileArg, ...], origin: Origin) -> Iterator[FileArg]:
+    """Files of settings, named by `--config`: the command line does not show what they say."""
+    for position, item in enumerate(args):
+        flag, equals, value = item.partition("=") if isinstance(item, str) else ("", "", "")
+        if flag != "--config":
+            continue
+        path = value if equals else next(iter(args[position + 1 : position + 2]), "")
+        if isinstance(path, str) and path.startswith("/"):
+            yield FileArg(path, origin.digest_of(path))
+
+
 def _file_arg(node: Node, origin: Origin) -> FileArg:
     path = _path(_keys(node)["file"], origin)
     return FileArg(path, origin.digest_of(path))
@@ -192,7 +224,7 @@ _FIELDS: Mapping[str, Take] = {
     "tensor_parallel_size": _value,
     "pipeline_parallel_size": _value,
     "data_parallel_size": _value,
-    "nodes": _node_names,
+    "nodes": _nodes,
     "quantization": _text,
     "dtype": _text,
     "kv_cache_dtype": _text,
@@ -203,6 +235,7 @@ _FIELDS: Mapping[str, Take] = {
     "port": _value,
     "readiness": _readiness,
     "restart": _restart,
+    "liveness": _liveness,
     "stop_grace": _seconds,
     "update": _text,
     "adopt": _value,
@@ -216,4 +249,5 @@ _NODE_FIELDS: Mapping[str, Take] = {
     "ports": _port_range,
     "cordon": _ids,
     "held_above_mb": _value,
+    "fabric": _fabric,
 }

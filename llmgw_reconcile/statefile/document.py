@@ -42,14 +42,15 @@ class UnreadableError(Exception):
 
 def parse_document(data: bytes, reader: Reader = READER) -> Node:
     """The one document in `data`. Raises UnreadableError for anything else, an empty file included."""
-    text = _decode(data)
+    text = decode(data)
     try:
         return _Builder(reader(text).get_event).document()
     except (yaml.YAMLError, ValueError, OverflowError) as error:  # the latter two from pure Python, of absurd escapes
         raise UnreadableError(_syntax_finding(error, text)) from None
 
 
-def _decode(data: bytes) -> str:
+def decode(data: bytes) -> str:
+    """The text of a file: UTF-8, or UTF-16 with a byte order mark. Raises UnreadableError."""
     encoding = "utf-8"
     for mark, name in _BYTE_ORDER_MARKS:
         if data.startswith(mark):

@@ -66,7 +66,7 @@ def _findings(root: Node, defaults: Section | None, models: tuple[Section, ...],
         missing_fields(defaults, models),
         port_range_problems(root),
         oversized_strings(sections),
-        not_supported_yet(root, sections),
+        not_supported_yet(sections),
         literal_secrets(sections),
     ):
         found.append(finding)

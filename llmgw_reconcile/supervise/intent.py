@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from llmgw_reconcile.discovery.records import EngineRecords
 from llmgw_reconcile.host.clock import utc_now
 from llmgw_reconcile.host.files import write_json
 from llmgw_reconcile.host.state_dir import EngineDir
@@ -20,10 +21,17 @@ class Intent(NamedTuple):
     engine: str
     document: Document  # what decides about replacing it
     bookkeeping: Document
-    secret_digests: Mapping[str, str]
+    secret_digests: Mapping[str, str]  # of the secrets that it was, or is to be, started with
     launch: Document
-    state_file: str
-    state_digest: str
+
+
+def recorded_intent(records: EngineRecords) -> Intent | None:
+    """What an engine was started as last; None when a record of it is lost."""
+    if records.spec is None or records.launch is None:
+        return None
+    spec, launch = records.spec, records.launch
+    digests = spec.get("secret_digests") or {}
+    return Intent(records.engine, spec["document"], spec["bookkeeping"], digests, launch["document"])
 
 
 def write_intent(intent: Intent, folder: EngineDir) -> str:
@@ -35,8 +43,11 @@ def write_intent(intent: Intent, folder: EngineDir) -> str:
     return launch_id
 
 
-def write_spec(intent: Intent, folder: EngineDir) -> None:
-    """Write spec.json alone: bookkeeping that changes without a restart. Raises NodeError."""
+def write_spec(intent: Intent, folder: EngineDir, *, held: bool = False) -> None:
+    """Write spec.json alone: bookkeeping that changes without a restart, or that a person holds it. Raises NodeError.
+
+    `held`: stopped by hand, and not to be started until a restart or an apply.
+    """
     write_json(
         folder.file("spec.json"),
         {
@@ -45,6 +56,6 @@ def write_spec(intent: Intent, folder: EngineDir) -> None:
             "document": intent.document,
             "bookkeeping": intent.bookkeeping,
             "secret_digests": dict(intent.secret_digests),
-            "state": {"file": intent.state_file, "digest": intent.state_digest},
+            "held": held,
         },
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ from llmgw_reconcile.host.secrets import resolve_secret
 from llmgw_reconcile.host.state_dir import EngineDir
 from llmgw_reconcile.model.desired import SecretRef
 from llmgw_reconcile.model.spec import Document
+from llmgw_reconcile.statefile.read import read_plain_file
 
 
 class Resolved(NamedTuple):
@@ -32,7 +34,7 @@ def resolve_launch(document: Document, folder: EngineDir, environ: Mapping[str, 
         if isinstance(item, str):
             return item
         if "digest" in item:
-            return os.path.join(folder.path, "files", copy_name(item))
+            return copy_of(item, folder)
         try:
             secret = resolve_secret(secret_ref(item), environ)
         except ValueError as reason:
@@ -55,20 +57,40 @@ def secret_ref(item: Mapping[str, str]) -> SecretRef:
     return SecretRef(source, name)
 
 
-def copy_name(item: Mapping[str, str]) -> str:
-    """The name of the copy of a file: by its content, so that an edit of the original changes no running engine."""
-    return f"{item['digest'].rpartition(':')[2][:16]}-{os.path.basename(item['file'])}"
+def copy_of(item: Mapping[str, str], folder: EngineDir) -> str:
+    """Where the copy of a file is: named by its content, so that an edit of the original changes no running engine."""
+    name = f"{item['digest'].rpartition(':')[2][:16]}-{os.path.basename(item['file'])}"
+    return os.path.join(folder.path, "files", name)
 
 
 def copy_files(document: Document, folder: EngineDir) -> None:
-    """Copy the `{file:}` items of `args` into the engine's folder. Raises NodeError when one cannot be read."""
+    """Copy the `{file:}` items of `args` into the engine's folder, with the very content that the launch was made for.
+
+    A copy that is there already stands for an original that was edited since. Raises NodeError when neither has that
+    content.
+    """
     for item in document["argv"]:
         if isinstance(item, str) or "digest" not in item:
             continue
+        copy, original = copy_of(item, folder), item["file"]
+        if _digest_of(copy) == item["digest"]:
+            continue
         try:
-            with open(item["file"], "rb") as file:
-                data = file.read()
+            data = read_plain_file(original)
         except OSError as error:
-            raise NodeError(f"cannot read {item['file']}: {error.strerror}") from None
-        private_directory(os.path.join(folder.path, "files"))
-        write_atomic(os.path.join(folder.path, "files", copy_name(item)), data)
+            raise NodeError(f"cannot read {original}: {error.strerror}") from None
+        if _digest(data) != item["digest"]:
+            raise NodeError(f"cannot use {original}: it was edited since it was planned; plan again")
+        private_directory(os.path.dirname(copy))
+        write_atomic(copy, data)
+
+
+def _digest_of(path: str) -> str:
+    try:
+        return _digest(read_plain_file(path))
+    except OSError:
+        return ""
+
+
+def _digest(data: bytes) -> str:
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"

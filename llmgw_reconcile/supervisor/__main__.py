@@ -16,10 +16,13 @@ if __package__ in (None, ""):  # started by its path, without site: the package 
 import fcntl
 import json
 
+from llmgw_reconcile.errors import NodeError
 from llmgw_reconcile.host.clock import SystemClock
+from llmgw_reconcile.host.files import write_atomic
 from llmgw_reconcile.host.libc import become_subreaper
+from llmgw_reconcile.host.lock import open_lock
 from llmgw_reconcile.host.state_dir import EngineDir
-from llmgw_reconcile.model.observed import Phase
+from llmgw_reconcile.model.process import Phase
 from llmgw_reconcile.supervisor.life import Life
 from llmgw_reconcile.supervisor.orders import Orders, read_frame
 from llmgw_reconcile.supervisor.records import Records
@@ -37,15 +40,18 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while (frame := read_frame(ORDERS_FD)) is not None:
         if os.fork() == 0:
-            _be_supervisor(frame)
+            _be_supervisor(Orders.from_bytes(frame))
         _reap_ended()
 
 
-def _be_supervisor(frame: bytes) -> None:
+def _be_supervisor(orders: Orders) -> None:
+    """Never returns."""
     code = 1
     try:
         os.setsid()
-        code = _supervise(Orders.from_bytes(frame))
+        code = _supervise(orders)
+    except BaseException:  # noqa: BLE001 - a bug: nobody else would hear of it, and its engine serves on
+        _leave_last_words(EngineDir(orders.folder))
     finally:
         os._exit(code)
 
@@ -56,21 +62,32 @@ def _supervise(orders: Orders) -> int:
     null = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):
         os.dup2(null, fd)
+    os.close(null)
     folder = EngineDir(orders.folder)
-    lock = os.open(folder.supervisor_lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        _reply(replies, orders.engine, "it has a supervisor already")
-        return 1
-    wake = Wake(SystemClock())
-    prepare(folder)
-    become_subreaper()
     records = Records(orders.engine, folder, orders.launch)
-    records.publish_phase(Phase.STARTING, restarts=orders.adoption.restarts if orders.adoption else 0)
-    _reply(replies, orders.engine, "")
+    wake = Wake(SystemClock())
+    problem = _prepare(orders, folder, records)
+    _reply(replies, orders.engine, problem)
+    if problem:
+        return 1
     Life(orders, records, wake).live()
     return 0
+
+
+def _prepare(orders: Orders, folder: EngineDir, records: Records) -> str:
+    """Take the engine's lock, and publish its first phase; why that cannot be, in words."""
+    try:
+        fcntl.flock(open_lock(folder.supervisor_lock), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        prepare(folder)
+    except BlockingIOError:
+        return "it has a supervisor already"
+    except (NodeError, OSError) as error:
+        return str(error)
+    become_subreaper()
+    adoption = orders.adoption
+    phase = Phase.READY if adoption is not None and adoption.was_ready else Phase.STARTING
+    records.publish_phase(phase, restarts=adoption.restarts if adoption else 0)
+    return records.trouble  # no engine without a record
 
 
 def _reply(fd: int, engine: str, problem: str) -> None:
@@ -80,6 +97,15 @@ def _reply(fd: int, engine: str, problem: str) -> None:
     except OSError:
         pass
     os.close(fd)
+
+
+def _leave_last_words(folder: EngineDir) -> None:
+    import traceback
+
+    try:
+        write_atomic(folder.file("supervisor.crash"), traceback.format_exc().encode())
+    except (NodeError, OSError):
+        pass
 
 
 def _reap_ended() -> None:

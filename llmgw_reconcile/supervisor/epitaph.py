@@ -2,29 +2,48 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from llmgw_reconcile.engines.cause import find_cause
 from llmgw_reconcile.host.clock import utc_now
-from llmgw_reconcile.model.safe_text import mask
 from llmgw_reconcile.supervisor.orders import Orders
 from llmgw_reconcile.supervisor.spawn import Exit
 
 TAIL_BYTES = 96 << 10  # vLLM's root cause stands up to 30 kB above the end
 
 
-def epitaph(orders: Orders, ended: Exit, reason: str, tail: bytes, *, was_ready: bool) -> dict[str, Any]:
-    """The entry of the exit history. `reason` is our own when we ended it or could not start it, else empty."""
-    text = mask(tail.decode("utf-8", "replace"), orders.secrets)
-    cause = find_cause(text, exit_signal=ended.signal)
-    return {
+class End(NamedTuple):
+    """How a run ended, or why there was none."""
+
+    exit: Exit = Exit()
+    reason: str = ""  # our own, when it was we who ended it or could not start it
+    tail: bytes = b""  # of its log
+    was_ready: bool = False  # whether this run ever was
+
+
+def epitaph(orders: Orders, end: End) -> dict[str, Any]:
+    """The entry of the exit history, with the cause in words: our own reason, else what the log tells."""
+    entry = {
         "launch": orders.launch,
-        "code": ended.code,
-        "signal": ended.signal,
+        "code": end.exit.code,
+        "signal": end.exit.signal,
         "at": utc_now(),
-        "cause": mask(reason, orders.secrets) or cause.line,
-        "meaning": "" if reason else cause.meaning,
+        "cause": "",
+        "meaning": "",
+        "hint": "",
+        "was_ready": end.was_ready,
+        "tail": "",
+    }
+    try:
+        # Only an end needs them: a supervisor at rest does without.
+        from llmgw_reconcile.engines.cause import find_cause
+        from llmgw_reconcile.model.safe_text import mask
+    except ImportError as error:  # llmgw was removed or exchanged beneath us; the log is shown to nobody unmasked
+        return entry | {"cause": end.reason or f"unknown: llmgw cannot read the log any more ({error})"}
+    text = mask(end.tail.decode("utf-8", "replace"), orders.secrets)
+    cause = find_cause(text, exit_signal=end.exit.signal)
+    return entry | {
+        "cause": mask(end.reason, orders.secrets) or cause.line,
+        "meaning": "" if end.reason else cause.meaning,
         "hint": cause.hint,
-        "was_ready": was_ready,
         "tail": text,
     }

@@ -13,13 +13,19 @@ from typing import NamedTuple
 
 from llmgw_reconcile.host.clock import Clock
 from llmgw_reconcile.host.proc import ProcessStat, send_signal
-from llmgw_reconcile.model.observed import ProcessId
+from llmgw_reconcile.model.process import ProcessId
 
-POLL_SECONDS = 0.02
+POLL_SECONDS = 0.02  # between two looks, at first
+LONGEST_POLL_SECONDS = 0.5
+ORPHAN_PATIENCE_SECONDS = 4.0  # vLLM's workers end 1.5-3.8 s after their leader
 KILL_WAIT_SECONDS = 10.0
 
 FindMembers = Callable[[], tuple[ProcessStat, ...]]
 Send = Callable[[ProcessId, int], bool]
+
+
+def _nothing() -> None:
+    """What is done between two looks where nothing needs to be."""
 
 
 class StopOutcome(StrEnum):
@@ -49,13 +55,14 @@ def stop_family(
     *,
     grace: float,
     clock: Clock,
-    between: Callable[[], None] = lambda: None,
-    kill_wait: float = KILL_WAIT_SECONDS,
+    between: Callable[[], None] = _nothing,
+    kill_group: Callable[[], None] = _nothing,
     send: Send = send_signal,
 ) -> StopResult:
     """Climb the ladder. `find_members` gives the living, proven members; `between` is called while waiting.
 
-    Every signal is preceded by a fresh proof. Ends within `grace` + `kill_wait` seconds and a little.
+    Every signal is preceded by a fresh proof. Ends within `grace` + KILL_WAIT_SECONDS and a little. `kill_group`: see
+    `kill_family`.
     """
     members = find_members()
     if not members:
@@ -64,24 +71,28 @@ def stop_family(
         _signal_all((leader,), (signal.SIGTERM, signal.SIGCONT), send)
         if not _wait_until_gone(find_members, grace, clock, between, leader=leader):
             return StopResult(StopOutcome.TERMINATED)
-    return _kill(find_members, kill_wait, clock, between, send)
+    return kill_family(find_members, clock=clock, between=between, kill_group=kill_group, send=send)
 
 
 def kill_family(
-    find_members: FindMembers, *, patience: float, clock: Clock, between: Callable[[], None] = lambda: None
+    find_members: FindMembers,
+    *,
+    patience: float = 0.0,
+    clock: Clock,
+    between: Callable[[], None] = _nothing,
+    kill_group: Callable[[], None] = _nothing,
+    send: Send = send_signal,
 ) -> StopResult:
-    """End what outlived its leader: a moment to go by itself, then SIGKILL."""
+    """End what outlived its leader: a moment to go by itself, then SIGKILL.
+
+    Members may fork while they are killed: each round kills all that it sees, until a round sees none. One that forks
+    and ends faster than it can be looked at is caught by `kill_group`, which kills a whole proven group at once.
+    """
     if not _wait_until_gone(find_members, patience, clock, between):
         return StopResult(StopOutcome.ALREADY_GONE)
-    return _kill(find_members, KILL_WAIT_SECONDS, clock, between, send_signal)
-
-
-def _kill(
-    find_members: FindMembers, patience: float, clock: Clock, between: Callable[[], None], send: Send
-) -> StopResult:
-    deadline = clock.monotonic() + patience
+    deadline = clock.monotonic() + KILL_WAIT_SECONDS
     while members := find_members():
-        # Members may fork while they are killed: each round kills all it sees, until a round sees none.
+        kill_group()
         _signal_all(tuple(member.id for member in members), (signal.SIGKILL,), send)
         if clock.monotonic() >= deadline:
             return StopResult(StopOutcome.UNKILLABLE, tuple(member.id for member in members))
@@ -110,11 +121,8 @@ def _wait_until_gone(
             return members
         if leader is not None and all(member.id != leader for member in members):
             deadline, leader = min(deadline, clock.monotonic() + ORPHAN_PATIENCE_SECONDS), None
-        clock.sleep(pause)
-        pause = min(pause * 1.5, 0.5)
-
-
-ORPHAN_PATIENCE_SECONDS = 4.0  # vLLM's workers end 1.5-3.8 s after their leader
+        clock.sleep(min(pause, max(0.0, deadline - clock.monotonic())))
+        pause = min(pause * 1.5, LONGEST_POLL_SECONDS)
 
 
 def _signal_all(processes: tuple[ProcessId, ...], numbers: tuple[int, ...], send: Send) -> None:
@@ -122,5 +130,5 @@ def _signal_all(processes: tuple[ProcessId, ...], numbers: tuple[int, ...], send
         for number in numbers:
             try:
                 send(process, number)
-            except PermissionError:
-                break  # it shows as a survivor
+            except OSError:  # not permitted, most likely: it shows as a survivor
+                break

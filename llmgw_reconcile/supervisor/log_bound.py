@@ -18,19 +18,24 @@ LIMIT = 32 << 20  # one run's log; the previous run's has the same bound, 64 MiB
 HEAD = 1 << 20
 KEEP = 16 << 20  # newest bytes after a cut
 COPY_KEEP = 8 << 20
+LARGEST_CUT = 1 << 30  # in one call
 FASTEST_WRITER = 1 << 30  # bytes a second
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.01, 2.0
+CUT_HERE = b"\n[llmgw: the log was cut here; lines written in that instant may be lost]\n"
 
 
 class LogBound:
     """Watches one log file; `look()` when told that something was written, and again after the pause it returns."""
 
-    def __init__(self, path: str, *, limit: int = LIMIT, head: int = HEAD, keep: int = KEEP) -> None:
+    def __init__(self, path: str, *, fresh: bool, limit: int = LIMIT, head: int = HEAD, keep: int = KEEP) -> None:
+        """Opens the log; a `fresh` one must not be there yet. Raises OSError, also for what is no plain file."""
         self._limit, self._head, self._keep = limit, head, keep
-        self._fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        if not stat.S_ISREG(os.fstat(self._fd).st_mode):
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        self._fd = os.open(path, flags | (os.O_EXCL if fresh else 0), 0o600)
+        found = os.fstat(self._fd)
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
             os.close(self._fd)
-            raise OSError(f"{path} is not a plain file")
+            raise OSError(f"{path} is not a plain file with one name")
         self._folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
     @property
@@ -60,16 +65,44 @@ class LogBound:
         os.close(self._folder)
 
     def tail(self, count: int) -> bytes:
-        """The newest bytes."""
+        """The newest lines, so many bytes of them; a line of which only the end fits is left out, if others are there.
+
+        Half a line may be half a secret, which nothing would recognise.
+        """
         size = self.size
-        return os.pread(self._fd, count, max(0, size - count))
+        data = os.pread(self._fd, count, max(0, size - count))
+        if size <= count:
+            return data
+        return data.partition(b"\n")[2] or data.partition(b"\r")[2] or data
+
+    def since(self, offset: int, count: int) -> bytes:
+        """What was written behind an offset, the newest `count` bytes of it; all that is new when the log was cut."""
+        size = self.size
+        return os.pread(self._fd, count, max(0, size - count, offset if offset <= size else 0))
 
     def _cut(self, size: int) -> None:
+        try:
+            if not self._collapse(size):
+                self._copy(size)
+        except OSError:
+            return  # a full disk, for one: tried again at the next look
+
+    def _collapse(self, size: int) -> bool:
         block = max(4096, os.fstat(self._fd).st_blksize)
         start = self._head // block * block
-        length = (size - self._keep) // block * block - start
-        if length <= 0 or collapse_range(self._fd, start, length):
-            return
-        newest = os.pread(self._fd, COPY_KEEP, max(0, size - COPY_KEEP))
+        left = (size - self._keep) // block * block - start
+        while left > 0:
+            step = min(left, LARGEST_CUT)
+            if not collapse_range(self._fd, start, step):
+                return False
+            left -= step
+        return True
+
+    def _copy(self, size: int) -> None:
+        """What the engine writes between the reading and the truncation is lost: the reading is kept short for that."""
+        keep = min(COPY_KEEP, self._keep)
+        newest = os.pread(self._fd, keep, max(self._head, size - keep))
         os.ftruncate(self._fd, self._head)
-        os.write(self._fd, b"\n[llmgw: the log was cut here; lines written in that instant may be lost]\n" + newest)
+        for data in (CUT_HERE, newest.partition(b"\n")[2] or newest):
+            while data:
+                data = data[os.write(self._fd, data) :]

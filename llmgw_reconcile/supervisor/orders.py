@@ -6,7 +6,7 @@ import json
 import os
 from typing import Any, NamedTuple
 
-from llmgw_reconcile.model.observed import ProcessId
+from llmgw_reconcile.model.process import ProcessId
 
 
 class Budgets(NamedTuple):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 from llmgw_reconcile.host.family import Family, living_members
-from llmgw_reconcile.host.proc import ProcessStat
+from llmgw_reconcile.host.proc import ProcessStat, children_of, identify, is_alive
 from llmgw_reconcile.host.state_dir import EngineDir
-from llmgw_reconcile.model.observed import ProcessId
+from llmgw_reconcile.model.process import ProcessId
 from llmgw_reconcile.supervisor.log_bound import LogBound
 from llmgw_reconcile.supervisor.orders import Adoption, Orders
 from llmgw_reconcile.supervisor.spawn import EngineProcess, Exit, spawn_engine
@@ -17,10 +17,19 @@ from llmgw_reconcile.supervisor.wake import NEVER
 class Run:
     """A live run; `close` it when it has ended."""
 
-    def __init__(self, process: EngineProcess, log: LogBound, launch: str, members: tuple[ProcessId, ...]) -> None:
+    def __init__(
+        self,
+        process: EngineProcess,
+        log: LogBound,
+        launch: str,
+        members: tuple[ProcessId, ...],
+        bystanders: frozenset[ProcessId],
+    ) -> None:
         self.process, self.log, self.members = process, log, members
-        self._launch = launch
-        self._log_size = -1
+        self.was_ready = False
+        self.ready_since: float | None = None  # monotonic, as far as this supervisor has seen
+        self._launch, self._bystanders = launch, bystanders
+        self._log_size, self._log_at = -1, 0.0
 
     @classmethod
     def start(cls, orders: Orders) -> Run:
@@ -30,28 +39,42 @@ class Run:
             os.replace(folder.log, folder.previous_log)
         except FileNotFoundError:
             pass
-        log = LogBound(folder.log)
+        log, bystanders = LogBound(folder.log, fresh=True), _own_children()
         try:
             process = spawn_engine(orders, folder)
         except OSError:
             log.close()
             raise
-        return cls(process, log, orders.launch, (process.id,))
+        return cls(process, log, orders.launch, (process.id,), bystanders)
 
     @classmethod
     def adopt(cls, orders: Orders, adoption: Adoption) -> Run:
-        """Watch an engine that runs already. Raises OSError when it is gone."""
-        process = EngineProcess(adoption.leader, is_child=False)
-        return cls(process, LogBound(EngineDir(orders.folder).log), orders.launch, adoption.members)
+        """Watch an engine that runs already. Raises OSError when it is gone, or its log is no plain file."""
+        log = LogBound(EngineDir(orders.folder).log, fresh=False)
+        try:
+            process = EngineProcess(adoption.leader, is_child=False)
+        except OSError:
+            log.close()
+            raise
+        run = cls(process, log, orders.launch, adoption.members, _own_children())
+        run.was_ready = adoption.was_ready
+        return run
 
     def find_members(self) -> tuple[ProcessStat, ...]:
         """The living processes of the engine, proven."""
-        family = Family(self.process.id, frozenset(self.members), self._launch, reaper=os.getpid())
-        return living_members(family)
+        return living_members(
+            Family(self.process.id, frozenset(self.members), self._launch, os.getpid(), self._bystanders)
+        )
 
     def find_pids(self) -> tuple[int, ...]:
-        """Their pids."""
-        return tuple(stat.pid for stat in self.find_members())
+        """Their pids; the processes are remembered."""
+        found = self.find_members()
+        self.remember(tuple(stat.id for stat in found))
+        return tuple(stat.pid for stat in found)
+
+    def remember(self, members: tuple[ProcessId, ...]) -> None:
+        """Note processes that are surely the engine's, for the day when its leader is gone."""
+        self.members = tuple(sorted(filter(is_alive, {*self.members, *members})))
 
     def poll(self) -> Exit | None:
         """How the leader ended; None while it lives. Reaps strays that became our children."""
@@ -65,12 +88,17 @@ class Run:
         self.poll()
         self.log.look()
 
-    def bound_log(self, now: float) -> float:
+    def bound_log(self, now: float, *, written: bool) -> float:
         """Keep the log bounded; when to look again (monotonic): NEVER once it is quiet, a write wakes us then."""
-        written = self.log.size != self._log_size
+        if now >= self._log_at or written:
+            self._log_at = self._look_at_log(now)
+        return self._log_at
+
+    def _look_at_log(self, now: float) -> float:
+        has_grown = self.log.size != self._log_size
         pause = self.log.look()
         self._log_size = self.log.size
-        if written:
+        if has_grown:
             return now + pause
         self.log.arm()
         # A write between the look and the notification would go unseen.
@@ -80,6 +108,11 @@ class Run:
         """Stop watching."""
         self.process.close()
         self.log.close()
+
+
+def _own_children() -> frozenset[ProcessId]:
+    """Those that are no part of an engine: a tool that hangs in a broken driver outlives even SIGKILL."""
+    return frozenset(filter(None, map(identify, children_of(os.getpid()))))
 
 
 def _reap_one_stray(leader: int, *, leader_is_reaped: bool) -> bool:

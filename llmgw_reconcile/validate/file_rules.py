@@ -9,13 +9,11 @@ from collections.abc import Callable, Iterator
 from llmgw_reconcile.engines.catalog import KINDS
 from llmgw_reconcile.engines.environment import RESERVED_PREFIX, RESERVED_VARIABLES
 from llmgw_reconcile.engines.flags import clashing_flags, planned_variables
-from llmgw_reconcile.engines.quantization import FP8_METHODS
 from llmgw_reconcile.errors import Diagnostic, Severity
 from llmgw_reconcile.model.desired import DesiredState, Device, EngineKind, ModelSpec
-from llmgw_reconcile.model.inventory import DEFAULT_EPHEMERAL_PORTS
-from llmgw_reconcile.model.spec import engine_id
 from llmgw_reconcile.placement.arithmetic import count_in_words, world_in_words
 from llmgw_reconcile.placement.identify import canonical
+from llmgw_reconcile.validate.port_rules import ports_are_unique, ports_stay_below_the_ephemeral_range
 
 ModelRule = Callable[[ModelSpec], Iterator[Diagnostic]]
 StateRule = Callable[[DesiredState], Iterator[Diagnostic]]
@@ -38,6 +36,19 @@ def sizes_add_up(model: ModelSpec) -> Iterator[Diagnostic]:
         yield _error(model, "nodes", "sizes-do-not-add-up", f"{words}, which {nodes} nodes cannot share evenly")
 
 
+def nodes_are_distinct(model: ModelSpec) -> Iterator[Diagnostic]:
+    """Each node of a group is one machine, and has one rank."""
+    names: dict[str, int] = {}
+    addresses: dict[str, int] = {}
+    for rank, node in enumerate(model.nodes):
+        twin = names.setdefault(node.name.lower(), rank)
+        if twin == rank:
+            twin = addresses.setdefault(node.address.lower(), rank)
+        if twin != rank:
+            message = f"nodes: {node.name} is rank {rank}, and rank {twin} is the same node"
+            yield _error(model, f"nodes[{rank}]", "node-twice", message, "name each node once")
+
+
 def ids_add_up(model: ModelSpec) -> Iterator[Diagnostic]:
     """`gpus.ids` names exactly the GPUs that all replicas need on this node."""
     ids, need = len(model.gpus.ids), model.replicas * model.gpus_per_replica
@@ -48,6 +59,16 @@ def ids_add_up(model: ModelSpec) -> Iterator[Diagnostic]:
     arithmetic = " x ".join(factors) + (f" / {len(model.nodes)} nodes" if model.nodes else "")
     needed = f"{arithmetic} = {count_in_words(need)}" if arithmetic else count_in_words(need)
     yield _error(model, "gpus.ids", "sizes-do-not-add-up", f"gpus.ids names {count_in_words(ids)}, needed: {needed}")
+
+
+def count_agrees(model: ModelSpec) -> Iterator[Diagnostic]:
+    """`gpus.count` says what the sizes say; llama.cpp without sizes takes it as the number of GPUs."""
+    count, need = model.gpus.count, model.gpus_per_replica
+    if count is None or model.device is Device.CPU or count == need:
+        return
+    words = f"{world_in_words(model) or 'no size given'}" + (f" / {len(model.nodes)} nodes" if model.nodes else "")
+    message = f"gpus.count is {count}, and {words} = {count_in_words(need)}"
+    yield _error(model, "gpus.count", "sizes-do-not-add-up", message, "write `tensor_parallel_size`, and leave it out")
 
 
 def args_do_not_clash(model: ModelSpec) -> Iterator[Diagnostic]:
@@ -87,12 +108,25 @@ def cpu_engines_need_no_gpu(model: ModelSpec) -> Iterator[Diagnostic]:
     """An engine on the CPU names no GPU, and nothing that its CPU build lacks."""
     if model.device is not Device.CPU:
         return
+    from llmgw_reconcile.engines.quantization import FP8_METHODS  # the table is not needed for most files
+
     if model.gpus.ids or model.gpus.gpu_class or model.gpus.count:
         hint = "leave out `gpus`, or `device: cpu`"
         yield _error(model, "gpus", "cpu-with-gpus", "gpus: an engine on the CPU gets none", hint)
     if model.engine is EngineKind.VLLM and model.quantization in FP8_METHODS:
         message = f"quantization: vLLM has no {model.quantization} on the CPU"
         yield _error(model, "quantization", "cpu-without-fp8", message, "leave it out, or use `awq` or `gptq` weights")
+
+
+def pin_can_be_read(model: ModelSpec) -> Iterator[Diagnostic]:
+    """A pin that nothing matches would block its engine for ever."""
+    if model.engine_version is None:
+        return
+    from llmgw_reconcile.engines.version import is_pin
+
+    if not is_pin(model.engine_version):
+        message = f"engine_version: {model.engine_version} is no version"
+        yield _error(model, "engine_version", "unreadable-pin", message, 'write "0.33.*", or ">=0.32,<0.34"')
 
 
 def keys_stay_off_the_command_line(model: ModelSpec) -> Iterator[Diagnostic]:
@@ -102,33 +136,6 @@ def keys_stay_off_the_command_line(model: ModelSpec) -> Iterator[Diagnostic]:
     if model.api_key is not None and not takes_variable:
         message = f"api_key: {kind.title} takes its key on the command line only, where every user of the node reads it"
         yield _warning(model, "api_key", "key-on-command-line", message, "let a proxy in front of it ask for the key")
-
-
-def ports_stay_below_the_ephemeral_range(state: DesiredState) -> Iterator[Diagnostic]:
-    """The kernel gives ports of that range to whoever asks for any, other engines' workers among them."""
-    low, high = DEFAULT_EPHEMERAL_PORTS
-    where, hint = f"not below the ephemeral range, {low}-{high}", f"choose ports below {low}"
-    for model in state.models:
-        if (ports := _ports(model)) and ports[-1] >= low:
-            span = f"port {ports[0]}" if len(ports) == 1 else f"ports {ports[0]}-{ports[-1]} of {len(ports)} replicas"
-            yield _error(model, "port", "ephemeral-port", f"{span}: {where}", hint)
-    if state.node.ports[1] >= low:
-        message = f"node.ports: {state.node.ports[0]}-{state.node.ports[1]}: {where}"
-        yield Diagnostic(Severity.ERROR, "ephemeral-port", state.source, message, hint)
-
-
-def ports_are_unique(state: DesiredState) -> Iterator[Diagnostic]:
-    """Replica k listens on port + k, and no two engines on the same, whatever their addresses."""
-    first: dict[int, tuple[str, ModelSpec]] = {}
-    for model in state.models:
-        told = {model.name}  # two models are told of once, however many ports they share
-        for replica, port in enumerate(_ports(model)):
-            engine = engine_id(model.name, replica)
-            twin, other = first.setdefault(port, (engine, model))
-            if other.name not in told:
-                told.add(other.name)
-                message = f"{engine} would listen on port {port}, as {twin} does ({other.position('port')})"
-                yield _error(model, "port", "port-twice", message, "replica k of a model listens on port + k")
 
 
 def gpus_are_named_once(state: DesiredState) -> Iterator[Diagnostic]:
@@ -146,18 +153,17 @@ def gpus_are_named_once(state: DesiredState) -> Iterator[Diagnostic]:
 
 MODEL_RULES: tuple[ModelRule, ...] = (
     sizes_add_up,
+    nodes_are_distinct,
     ids_add_up,
+    count_agrees,
     args_do_not_clash,
     env_does_not_clash,
     engine_can_express,
     cpu_engines_need_no_gpu,
+    pin_can_be_read,
     keys_stay_off_the_command_line,
 )
 STATE_RULES: tuple[StateRule, ...] = (ports_stay_below_the_ephemeral_range, ports_are_unique, gpus_are_named_once)
-
-
-def _ports(model: ModelSpec) -> range:
-    return range(0) if model.port is None else range(model.port, model.port + model.replicas)
 
 
 def _where(model: ModelSpec, field: str) -> str:

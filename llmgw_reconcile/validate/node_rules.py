@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from llmgw_reconcile.errors import Diagnostic, Severity
+from llmgw_reconcile.model.desired import FileArg
 from llmgw_reconcile.model.inventory import Inventory
 from llmgw_reconcile.model.launch import Placement
 from llmgw_reconcile.placement.gpus import UNKNOWN_CLASS
 from llmgw_reconcile.placement.identify import find_gpu
 from llmgw_reconcile.validate.facts import EngineFacts
-from llmgw_reconcile.validate.quantization import fp8_cache_fits_gpus, quantization_fits_gpus
+from llmgw_reconcile.validate.port_rules import words_of
 
 Rule = Callable[[Placement, EngineFacts], Iterator[Diagnostic]]
 
 
 def check_engine(placement: Placement, facts: EngineFacts, inventory: Inventory) -> tuple[Diagnostic, ...]:
     """What speaks against starting an engine where it was placed; an ERROR among it blocks that engine alone."""
-    findings = [finding for rule in RULES for finding in rule(placement, facts)]
+    rules = RULES
+    if facts.needs_start:
+        from llmgw_reconcile.validate.start_rules import START_RULES  # a plan that starts nothing does without
+
+        rules += START_RULES
+    findings = [finding for rule in rules for finding in rule(placement, facts)]
     return (*findings, *port_outlives_the_kernel(placement, inventory))
 
 
@@ -45,15 +51,18 @@ def model_is_there(placement: Placement, facts: EngineFacts) -> Iterator[Diagnos
         yield _error(placement, "model-missing", facts.model_problem, "`model:` is a hub id, or an absolute path here")
 
 
+def files_are_there(placement: Placement, _: EngineFacts) -> Iterator[Diagnostic]:
+    """The files that `args` names could be read when the state was loaded: the engine gets a copy of each."""
+    for item in placement.spec.model.args:
+        if isinstance(item, FileArg) and not item.digest:
+            yield _error(placement, "file-missing", f"{item.path} cannot be read", "put it there, or name another")
+
+
 def port_is_free(placement: Placement, facts: EngineFacts) -> Iterator[Diagnostic]:
     """Nobody else listens on the engine's port."""
-    if (stranger := facts.listener) is None:
-        return
-    who = "a process that is not visible" if stranger.pid is None else f"pid {stranger.pid}"
-    known = [stranger.command or "", f"of {stranger.user}" if stranger.user else ""]
-    words = " ".join([who, *filter(None, known)])
-    message = f"port {placement.port} is taken by {words}"
-    yield _error(placement, "port-taken", message, "end that process, or choose another `port`")
+    if facts.listener is not None:
+        message = f"port {placement.port} is taken by {words_of(facts.listener)}"
+        yield _error(placement, "port-taken", message, "end that process, or choose another `port`")
 
 
 def address_is_usable(placement: Placement, facts: EngineFacts) -> Iterator[Diagnostic]:
@@ -76,7 +85,7 @@ def port_outlives_the_kernel(placement: Placement, inventory: Inventory) -> Iter
     A warning: on a node that has widened the range to all ports, an error would leave nothing to choose.
     """
     low, high = inventory.limits.ephemeral_ports or (0, -1)
-    if low <= placement.port <= high:
+    if placement.port is not None and low <= placement.port <= high:
         message = (
             f"port {placement.port} is among the ports that this node gives to whoever asks for any ({low}-{high})"
         )
@@ -87,11 +96,10 @@ def port_outlives_the_kernel(placement: Placement, inventory: Inventory) -> Iter
 RULES: tuple[Rule, ...] = (
     executable_is_there,
     model_is_there,
+    files_are_there,
     port_is_free,
     address_is_usable,
     gpus_are_of_one_class,
-    quantization_fits_gpus,
-    fp8_cache_fits_gpus,
 )
 
 

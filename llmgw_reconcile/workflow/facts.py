@@ -13,9 +13,9 @@ from llmgw_reconcile.model.desired import EngineKind, ModelSpec, SecretRef
 from llmgw_reconcile.model.launch import Placement
 from llmgw_reconcile.model.observed import ForeignProcess
 from llmgw_reconcile.validate.facts import EngineFacts
+from llmgw_reconcile.workflow.lookup import Lookup
 
 SYSTEM_FOLDERS = ("/usr/local/bin", "/usr/bin", "/bin")
-CONFIG_LIMIT = 4 << 20
 
 
 def find_executable(model: ModelSpec, environ: Mapping[str, str]) -> tuple[str | None, str]:
@@ -36,20 +36,32 @@ def find_executable(model: ModelSpec, environ: Mapping[str, str]) -> tuple[str |
 
 
 def gather_facts(
-    placement: Placement, problem: str, listeners: Mapping[int, ForeignProcess], *, is_running: bool
+    placement: Placement,
+    problem: str,
+    listeners: Mapping[int, ForeignProcess],
+    lookup: Lookup,
+    *,
+    is_running: bool,
+    needs_start: bool,
 ) -> EngineFacts:
-    """What the rules want to know of one placed engine; `problem` is that of its executable."""
+    """What the rules want to know of one placed engine; `problem` is that of its executable.
+
+    `needs_start` False: it runs as wanted, and its model and executable are not opened.
+    """
     model = placement.spec.model
-    model_problem, config = ("", {}) if not model.model.startswith("/") else _look_at_model(model)
-    quantization = config.get("quantization_config")
-    quantization = quantization if isinstance(quantization, dict) else {}
-    return EngineFacts(
+    facts = EngineFacts(
         executable=None if problem else placement.executable,
         executable_problem=problem,
-        model_problem=model_problem,
-        model_quantization=_text(quantization.get("quant_method")),
-        model_quantization_format=_text(quantization.get("format")),
-        listener=None if is_running else listeners.get(placement.port),
+        model_problem=_model_problem(model, needs_start=needs_start) if model.model.startswith("/") else "",
+        needs_start=needs_start,
+        listener=None if is_running or placement.port is None else listeners.get(placement.port),
+    )
+    if not needs_start:
+        return facts
+    return facts._replace(
+        checkpoint=lookup.checkpoint(model),
+        installed=lookup.installed(model.engine, placement.executable),
+        was_asked=lookup.was_asked(model.engine, placement.executable),
     )
 
 
@@ -79,35 +91,32 @@ def secret_digests(
     return digests, tuple(problems)
 
 
-def _look_at_model(model: ModelSpec) -> tuple[str, dict[str, object]]:
-    """What is wrong with a local model, and its config.json."""
+def _model_problem(model: ModelSpec, *, needs_start: bool) -> str:
+    """What is wrong with a local model; its config is read only before a start."""
     path = model.model
     try:
         mode = os.stat(path).st_mode
     except OSError as error:
-        return f"{path}: {error.strerror}", {}
+        return f"{path}: {error.strerror}"
     if model.engine is EngineKind.LLAMA_CPP:
-        return ("" if stat.S_ISREG(mode) and os.access(path, os.R_OK) else f"{path}: not a readable file"), {}
+        return "" if stat.S_ISREG(mode) and os.access(path, os.R_OK) else f"{path}: not a readable file"
     if not stat.S_ISDIR(mode):
-        return ("" if os.access(path, os.R_OK) else f"{path}: not readable"), {}
-    return _read_config(os.path.join(path, "config.json"))
+        return "" if os.access(path, os.R_OK) else f"{path}: not readable"
+    return _config_problem(path) if needs_start else ""
 
 
-def _read_config(path: str) -> tuple[str, dict[str, object]]:
-    import json
+def _config_problem(path: str) -> str:
+    from llmgw_reconcile.discovery.checkpoint import read_config
 
+    config = os.path.join(path, "config.json")
     try:
-        with open(path, "rb") as file:
-            config = json.loads(file.read(CONFIG_LIMIT))
+        read_config(config)
     except OSError as error:
-        return f"{path}: {error.strerror}", {}
-    except (ValueError, RecursionError):
-        return f"{path}: not JSON", {}
-    return ("", config) if isinstance(config, dict) else (f"{path}: not a JSON object", {})
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
+        is_mistral = os.path.exists(os.path.join(path, "params.json"))  # which engines take instead
+        return "" if is_mistral else f"{config}: {error.strerror}"
+    except ValueError as reason:
+        return str(reason)
+    return ""
 
 
 def _is_executable(path: str) -> bool:

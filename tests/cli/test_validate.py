@@ -15,6 +15,7 @@ CLASHING = GOOD + "  - {name: code, model: acme/tiny, engine: vllm, port: 8001}\
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
     for name, text in {"good": GOOD, "wrong": WRONG, "clashing": CLASHING}.items():
         (tmp_path / f"{name}.yaml").write_text(text)
     return tmp_path
@@ -102,3 +103,21 @@ def test_a_file_whose_name_is_no_text_is_still_checked(folder):
     )
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout.endswith(b".yaml: valid, 1 model, 2 engines\n")
+
+
+def test_a_workflow_gets_annotations_with_paths_from_its_checkout(folder, capsys, monkeypatch):
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(folder.parent))
+    assert main(["validate", "-o", "json", "good.yaml", "wrong.yaml"]) == 3
+    out, err = capsys.readouterr()
+    assert len(json.loads(out)["files"]) == 2
+    assert err == (
+        f"::error col=50,file={folder.name}/wrong.yaml,line=3,title=unknown-key::"
+        "models[0].prot: unknown key%0Ahint: did you mean port?\n"
+    )
+
+
+def test_nobody_else_gets_annotations(folder, capsys, monkeypatch):
+    monkeypatch.setenv("GITHUB_ACTIONS", "")
+    assert main(["validate", "wrong.yaml"]) == 3
+    assert "::" not in capsys.readouterr().err

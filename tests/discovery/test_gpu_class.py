@@ -12,6 +12,7 @@ from llmgw_reconcile.discovery.gpu_class import gpu_class
         ("NVIDIA H100 80GB HBM3", 81559, "h100-80g"),
         ("H100-SXM5-80GB", 81559, "h100-80g"),
         ("NVIDIA H100 NVL", 95830, "h100-94g"),
+        ("NVIDIA H100 NVL", 97871, "h100-96g"),
         ("NVIDIA A100-SXM-64GB", 65536, "a100-64g"),
         ("NVIDIA A800 40GB Active", 40960, "a800-40g"),
         ("NVIDIA L40S", 46068, "l40s-45g"),
@@ -51,7 +52,10 @@ from llmgw_reconcile.discovery.gpu_class import gpu_class
         ("NVIDIA H100 80GB HBM3", None, "h100-?"),
         # parts of cards
         ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", 4864, "a100-mig-1g.5gb"),
-        ("NVIDIA H100 80GB HBM3 MIG 1c.3g.40gb", 40448, "h100-mig-3g.40gb"),
+        ("NVIDIA H100 80GB HBM3 MIG 3g.40gb", 40448, "h100-mig-3g.40gb"),
+        ("NVIDIA H100 80GB HBM3 MIG 1c.3g.40gb", 40448, "h100-mig-1c.3g.40gb"),  # shares its memory
+        ("NVIDIA H100 80GB HBM3 MIG 1g.10gb+me", 9984, "h100-mig-1g.10gb+me"),
+        ("unknown MIG 1g.10gb", None, "unknown-mig-1g.10gb"),
         ("GRID V100D-8Q", 8192, "vgpu-v100-8g"),
         ("NVIDIA A100-3-20C", 20475, "vgpu-a100-20g"),
         ("NVIDIA A100-1-5CME", 4864, "vgpu-a100-5g"),

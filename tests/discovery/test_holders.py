@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmgw_reconcile.discovery.holders import command_of, describe_process, find_holder
+from llmgw_reconcile.discovery.claims import Claim
+from llmgw_reconcile.discovery.holders import claimant, command_of, describe_process, find_holder
 from llmgw_reconcile.discovery.nvidia_cards import GpuProcess
-from llmgw_reconcile.model.gpu import Holder
+from llmgw_reconcile.discovery.owners import Owners
+from llmgw_reconcile.model.gpu import Holder, HolderKind
 
 ME = pwd.getpwuid(os.geteuid()).pw_name
 
@@ -63,14 +65,30 @@ def proc(tmp_path, pid, cmdline):
 def test_a_holder_has_its_user_its_command_and_its_engine(tmp_path):
     root = proc(tmp_path, 41, b"/usr/bin/python3\0serve.py\0--key\0s3cret\0")
     process = GpuProcess("GPU-1", 41, 900, "python3")
-    assert find_holder(process, {41: "chat@0"}.get, root) == Holder(41, ME, "python3 serve.py", 900, "chat@0")
-    assert find_holder(process, {}.get, root).engine is None
+    ours = Owners({41: "chat@0"}.get, proc_root=root)
+    assert find_holder(process, ours) == Holder(41, ME, "python3 serve.py", 900, "chat@0", HolderKind.OURS)
+    assert find_holder(process, Owners({}.get, proc_root=root)) == Holder(41, ME, "python3 serve.py", 900)
 
 
 def test_a_process_that_proc_does_not_show_keeps_the_drivers_name_for_it(tmp_path):
     process = GpuProcess("GPU-1", 42, None, "/opt/x/burn --key s3cret")
-    assert find_holder(process, {}.get, str(tmp_path)) == Holder(42, None, "burn", None)
-    assert find_holder(process._replace(name=None), {}.get, str(tmp_path)) == Holder(42)
+    owners = Owners({}.get, proc_root=str(tmp_path))
+    unseen = Holder(42, kind=HolderKind.NOT_VISIBLE)
+    assert find_holder(process, owners) == unseen._replace(command="burn")
+    assert find_holder(process._replace(name=None), owners) == unseen
+
+
+def test_a_supervisor_of_another_llmgw_holds_the_cards_that_it_names(tmp_path):
+    (tmp_path / "61").mkdir()
+    assert claimant(Claim(61, os.geteuid(), "chat@0", ("GPU-1",)), str(tmp_path)) == Holder(
+        61, ME, "llmgw: supervisor chat@0", None, None, HolderKind.OTHER_LLMGW
+    )
+
+
+def test_the_user_is_the_one_that_the_process_acts_as(tmp_path):
+    root = proc(tmp_path, 45, b"x\0")
+    (tmp_path / "45/status").write_text("Name:\tx\nUid:\t1\t4294967294\t1\t1\nGid:\t1\t1\t1\t1\n")
+    assert describe_process(45, root) == ("4294967294", "x")
 
 
 def test_a_zombie_has_no_command_line(tmp_path):

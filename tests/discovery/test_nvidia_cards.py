@@ -6,7 +6,7 @@ from llmgw_reconcile.discovery.nvidia_cards import Card, GpuProcess, read_gpus, 
 from llmgw_reconcile.discovery.nvidia_smi import GPU_FIELDS, OPTIONAL_FIELDS
 from llmgw_reconcile.host.tool import ToolResult
 
-FIELDS = (*GPU_FIELDS, *OPTIONAL_FIELDS)
+FIELDS = (*GPU_FIELDS, *OPTIONAL_FIELDS[:7])  # all that a row of these tests has
 HEADER = (
     "index, uuid, name, pci.bus_id, memory.total [MiB], memory.used [MiB], driver_version, compute_cap,"
     " temperature.gpu, ecc.errors.uncorrected.volatile.total, mig.mode.current, remapped_rows.pending,"
@@ -48,6 +48,17 @@ def test_a_healthy_card_has_every_field():
         remapping_failed=False,
         retirement_pending=None,
     )
+
+
+def test_further_columns_tell_display_persistence_and_what_slows_the_card_down():
+    header = HEADER.rstrip() + (
+        ", display_active, persistence_mode, clocks_event_reasons.hw_thermal_slowdown,"
+        " clocks_event_reasons.sw_thermal_slowdown, clocks_event_reasons.hw_slowdown\n"
+    )
+    (card,), problems = cards_of(header + row(0).rstrip() + ", Enabled, Disabled, Active, Not Active, Active\n")
+    assert (card.display, card.persistence_mode) == (True, False)
+    assert card.slowdowns == ("hw_thermal_slowdown", "hw_slowdown")
+    assert (card.faults, problems) == ((), ())
 
 
 def test_units_in_cells_are_understood_where_the_tool_prints_them_all_the_same():
@@ -114,6 +125,13 @@ def test_a_sentence_about_a_card_that_has_a_row_belongs_to_that_card():
     warning = "WARNING: infoROM is corrupted at gpu 000A:02:00.0"
     cards, problems = cards_of(HEADER + row(0) + row(1, bus="0000000A:02:00.0") + warning + "\n", 14)
     assert [card.sentences for card in cards] == [(), (warning,)]
+    assert problems == ()
+
+
+def test_a_sentence_that_names_a_card_by_its_uuid_belongs_to_that_card():
+    xid = f"Xid 79 was seen on {UUID.format(1)}"
+    cards, problems = cards_of(HEADER + row(0) + row(1) + f"{xid}\n")
+    assert [card.sentences for card in cards] == [(), (xid,)]
     assert problems == ()
 
 

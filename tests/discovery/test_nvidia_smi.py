@@ -1,8 +1,8 @@
 import pytest
 
 from llmgw_reconcile.discovery import nvidia_smi
-from llmgw_reconcile.discovery.nvidia_smi import NvidiaReport, end_queries, finish_queries, start_queries
-from tests.fakes.nvidia_smi import a100, h100, install_nvidia_smi, lost_card, uuid_of
+from llmgw_reconcile.discovery.nvidia_smi import add_queries, end_queries, finish_queries, start_queries
+from tests.fakes.nvidia_smi import a100, h100, install_nvidia_smi, lost_card, mig_slice, slice_uuid, uuid_of
 
 
 @pytest.fixture
@@ -15,17 +15,18 @@ def install(tmp_path, monkeypatch):
     return install
 
 
-def ask(*, with_versions=False):
-    return finish_queries(start_queries(with_versions=with_versions))
+def ask(**wanted):
+    return finish_queries(start_queries(**wanted))
 
 
 def calls(tmp_path):
-    return sorted(line.split()[0].partition("=")[0] for line in (tmp_path / "calls").read_text().splitlines())
+    return sorted(line.split(" ")[0].partition("=")[0] for line in (tmp_path / "calls").read_text().splitlines())
 
 
 def test_a_node_without_the_tool_has_no_cards_and_no_problem(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert ask(with_versions=True) == NvidiaReport(is_present=False)
+    report = ask(with_versions=True)
+    assert (report.is_present, report.cards, report.problems) == (False, (), ())
 
 
 def test_a_tool_that_may_not_be_executed_is_an_error_and_no_node_without_gpus(tmp_path, install):
@@ -66,6 +67,99 @@ def test_fields_that_an_older_driver_rejects_are_left_out(install):
     assert report.problems == ()
     assert (report.cards[0].compute_capability, report.cards[0].remapping_pending) == (None, None)
     assert (report.cards[0].memory_total_mb, report.cards[0].ecc_errors) == (81559, 0)
+
+
+def test_fields_of_one_family_are_left_out_together(tmp_path, install):
+    install(gpus=[h100(0)], unknown=["remapped_rows.pending", "remapped_rows.failure"])
+    assert ask().problems == ()
+    assert calls(tmp_path) == ["--query-compute-apps", "--query-gpu", "--query-gpu"]
+
+
+@pytest.mark.parametrize("unknown", [["clocks_throttle_reasons"], ["clocks_event_reasons"]], ids=["newer", "older"])
+def test_what_slows_a_card_down_is_asked_for_by_the_name_that_its_driver_knows(install, unknown):
+    names = ("hw_thermal_slowdown", "sw_thermal_slowdown", "hw_slowdown")
+    card = h100(0) | {"clocks_event_reasons.sw_thermal_slowdown": "Active"}
+    install(gpus=[card], unknown=[f"{family}.{name}" for family in unknown for name in names])
+    report = ask()
+    assert (report.cards[0].slowdowns, report.problems) == (("sw_thermal_slowdown",), ())
+
+
+def test_a_driver_that_knows_neither_name_says_nothing_of_it(install):
+    families = ("clocks_throttle_reasons", "clocks_event_reasons")
+    names = ("hw_thermal_slowdown", "sw_thermal_slowdown", "hw_slowdown")
+    install(gpus=[h100(0)], unknown=[f"{family}.{name}" for family in families for name in names])
+    report = ask()
+    assert (report.cards[0].slowdowns, report.cards[0].memory_total_mb, report.problems) == ((), 81559, ())
+
+
+TOPOLOGY = "\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tNV4\t0-7\nGPU1\tNV4\t X \t0-7\n"
+
+
+def test_the_topology_takes_a_call_and_can_be_asked_for_late(tmp_path, install):
+    install(gpus=[h100(0), h100(1)], topology=TOPOLOGY)
+    queries = add_queries(start_queries(), topology=True)
+    assert add_queries(queries, topology=True) == queries
+    assert finish_queries(queries).topology.nvlinks == {(0, 1): 4, (1, 0): 4}
+    assert calls(tmp_path) == ["--query-compute-apps", "--query-gpu", "topo"]
+
+
+def test_a_topology_that_cannot_be_read_is_a_warning_and_not_known(install):
+    install(gpus=[h100(0)], replies={"topo": {"text": "Not supported\n", "code": 3}})
+    report = ask(with_topology=True)
+    assert report.topology is None
+    assert [(p.severity, p.message) for p in report.problems] == [
+        ("warning", "cannot read how the GPUs are connected: exit code 3: Not supported")
+    ]
+
+
+SPLIT = h100(1, mig_mode_current="Enabled")
+SLICES = {uuid_of(1): [mig_slice("1g.10gb", 0, 9984, pids=[(77, 500)]), mig_slice("3g.40gb", 1, 40448)]}
+
+
+def test_slices_take_two_calls_where_a_card_is_split(tmp_path, install):
+    install(gpus=[h100(0), SPLIT], slices=SLICES)
+    report = ask(with_slices=True)
+    assert [(one.card, one.uuid, one.profile, one.memory_mb, one.pids) for one in report.slices] == [
+        (uuid_of(1), slice_uuid(0), "1g.10gb", 9984, ((77, 500),)),
+        (uuid_of(1), slice_uuid(1), "3g.40gb", 40448, ()),
+    ]
+    assert calls(tmp_path) == ["", "--query-compute-apps", "--query-gpu", "-L"]
+
+
+@pytest.mark.parametrize(
+    ("card", "wanted"),
+    [(h100(0), True), (h100(0, mig_mode_current=None), True), (SPLIT, False)],
+    ids=["whole", "without-mig", "split"],
+)
+def test_slices_take_none_where_no_card_is_split_or_nobody_asks(tmp_path, install, card, wanted):
+    install(gpus=[card])
+    assert ask(with_slices=wanted).slices is None
+    assert calls(tmp_path) == ["--query-compute-apps", "--query-gpu"]
+
+
+def test_slices_are_looked_for_where_the_mode_may_not_be_asked_for(install):
+    install(gpus=[h100(1, mig_mode_current="[Insufficient Permissions]")], slices=SLICES)
+    assert len(ask(with_slices=True).slices) == 2
+
+
+def test_slices_that_cannot_be_listed_are_a_warning_and_not_known(install):
+    install(gpus=[SPLIT], replies={"-L": {"text": "boom\n", "code": 255}})
+    report = ask(with_slices=True)
+    assert report.slices is None
+    assert [problem.message for problem in report.problems] == ["cannot read the MIG devices: exit code 255: boom"]
+
+
+def test_all_answers_are_kept_as_they_were_given(install):
+    install(gpus=[h100(0)], unknown=["compute_cap"])
+    report = ask(with_versions=True, with_topology=True)
+    assert [answer.argv[1].partition("=")[0] for answer in report.answers] == [
+        "--query-gpu",
+        "--query-compute-apps",
+        "--version",
+        "topo",
+        "--query-gpu",
+    ]
+    assert report.answers[0].returncode == 2
 
 
 def test_a_field_that_cannot_be_done_without_is_not_left_out(tmp_path, install):

@@ -22,6 +22,7 @@ from tests.fakes.stub_engine import install_engines
 
 LLMGW = str(Path(sys.executable).with_name("llmgw"))
 Json = dict[str, Any]
+QUESTIONS = {"--version", "--help", "--help=all"}  # an engine that is asked this serves nothing
 
 
 class Result(NamedTuple):
@@ -60,6 +61,7 @@ class Node:
             "LLMGW_SYSFS_ROOT": str(self.sysfs),
         }
         self.ports: set[int] = set()
+        self._begun: list[subprocess.Popen[str]] = []
         install_engines(self.bin)
         self.gpus(*map(h100, range(8)))
 
@@ -130,8 +132,8 @@ class Node:
         return result
 
     def begin(self, *args: Any, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[str]:
-        """Start llmgw in a session of its own and return at once; the caller waits for it."""
-        return subprocess.Popen(
+        """Start llmgw in a session of its own and return at once; who still runs in the end is ended."""
+        process = subprocess.Popen(
             [LLMGW, *map(str, args)],
             env=self.env,
             cwd=self.root,
@@ -142,6 +144,8 @@ class Node:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
+        self._begun.append(process)
+        return process
 
     def plan(self, state: Path, *args: Any, code: int = 0) -> Json:
         """The plan document."""
@@ -170,15 +174,22 @@ class Node:
         return procs.processes_of(self.root)
 
     def stubs(self) -> dict[int, str]:
-        """Those of them that are engines: leaders, and workers by their descent or their name."""
+        """Those of them that are engines: leaders, and workers by their descent or their name; no mere questions."""
         programs = tuple(f"{sys.executable} {self.bin}/{name} " for name in ("vllm", "sglang", "llama-server"))
-        return {pid: line for pid, line in self.pids().items() if line.startswith(("VLLM::", *programs))}
+        found = {pid: line for pid, line in self.pids().items() if line.startswith(("VLLM::", *programs))}
+        return {pid: line for pid, line in found.items() if not QUESTIONS.intersection(line.split())}
 
     def supervisor_of(self, pid: int) -> int:
         """The parent of an engine's leader, which must be a process of this node."""
         parent = procs.parent_of(pid)
         assert parent in self.pids(), f"engine {pid} has no supervisor, its parent is {parent}"
         return parent
+
+    def supervisor_named(self, engine: str) -> int:
+        """The supervisor of that engine, also of an adopted one, by its command line: it names engine and GPUs."""
+        found = [pid for pid, line in self.pids().items() if line.startswith("llmgw: supervisor ") and engine in line]
+        assert len(found) == 1, f"{engine} has {len(found)} supervisors"
+        return found[0]
 
     def kill(self, pid: int, signum: signal.Signals = signal.SIGKILL) -> None:
         """Signal a process of this node; SIGKILL waits for the end."""
@@ -210,6 +221,11 @@ class Node:
 
         What is left is killed, after a proof that it is this node's, and fails the test.
         """
+        for process in self._begun:
+            process.kill()
+            process.wait()
+            for stream in filter(None, (process.stdin, process.stdout, process.stderr)):
+                stream.close()
         try:
             if self.pids():
                 self.llmgw("stop", "--all", code=None)

@@ -9,6 +9,9 @@ gpus        list of cards, {field of --query-gpu: value}, made by `h100(0)`, `a1
             printed as it is, in its place among the rows: `lost_card("0000:30:00.0")`
 processes   list of {"gpu": uuid, "pid": int, "mib": int or text, "name": text}: rows of --query-compute-apps
 driver, cuda   versions
+topology    what `topo -m` prints; without it nothing
+slices      MIG devices: {uuid of their card: [mig_slice("1g.10gb", …)]}: `-L` lists them, and the table their memory
+            and their processes
 claims      folder of claim files, one for each process that holds memory: {"pid", "gpus": [uuid], "mib",
             "drain_polls"}. A living process is listed with its memory; after its end the memory stays used, by nobody,
             for that many calls of --query-gpu. Default: FAKE_GPU_CLAIMS
@@ -20,6 +23,8 @@ code        exit code after the usual answer
 cut         so many characters of the usual answer are printed, and no more
 replies     {"--query-gpu": {"text": "…", "code": 6, "error": "…"}}: the answer to calls whose first argument begins
             so; "" stands for any call; `text` goes to standard output, `error` to standard error
+recorded    answers that a real tool gave, as `llmgw agent record` has them under `tools`: they are given again, for
+            a query with the columns that are asked for, as far as they were recorded
 calls       file that gets a line for each call: its arguments
 """
 
@@ -38,6 +43,7 @@ H100 = "NVIDIA H100 80GB HBM3"
 A100 = "NVIDIA A100-SXM4-80GB"
 DRIVER = "570.86.15"
 CUDA = "12.8"
+THROTTLE, EVENT = "clocks_throttle_reasons.", "clocks_event_reasons."  # drivers from 535 on know both, and print one
 UNITS = {"memory.total": "MiB", "memory.used": "MiB", "used_gpu_memory": "MiB"}
 
 
@@ -78,6 +84,9 @@ def card(index: int, name: str, mib: int | str | None, capability: str, **fields
         "mig.mode.current": "Disabled",
         "remapped_rows.pending": "No",
         "remapped_rows.failure": "No",
+        "display_active": "Disabled",
+        "persistence_mode": "Enabled",
+        **{f"{EVENT}{name}": "Not Active" for name in ("hw_slowdown", "hw_thermal_slowdown", "sw_thermal_slowdown")},
     }
     known = {name.replace(".", "_"): name for name in (*row, "retired_pages.pending", "driver_version")}
     return row | {known[name]: value for name, value in fields.items()}
@@ -91,6 +100,19 @@ def uuid_of(index: int) -> str:
 def lost_card(address: str) -> str:
     """The sentence that stands in place of the row of a card that has fallen off the bus."""
     return f"Unable to determine the device handle for GPU{address}: Unknown Error"
+
+
+def mig_slice(
+    profile: str, number: int, mib: int, *, instance: int | None = None, used: int = 9, pids: Any = ()
+) -> Json:
+    """A MIG device; those of one card with the same instance share its memory. `pids`: [(pid, MiB)]."""
+    gi = number + 7 if instance is None else instance
+    return {"profile": profile, "number": number, "mib": mib, "instance": gi, "used": used, "pids": list(pids)}
+
+
+def slice_uuid(number: int) -> str:
+    """The UUID of the MIG device of that number."""
+    return f"MIG-0000000{number:x}-aaaa-5bbb-8ccc-dddddddddd{number:02x}"
 
 
 def memory_claimed(folder: str, gpu: str) -> int:
@@ -109,6 +131,8 @@ def main(argv: list[str], description: str) -> int:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         time.sleep(36000)
     time.sleep(node.get("delay", 0))
+    if "recorded" in node:
+        return _replay(argv, node["recorded"])
     for start, reply in node.get("replies", {}).items():
         if " ".join(argv).startswith(start):
             sys.stderr.write(reply.get("error", ""))
@@ -130,7 +154,12 @@ def _answer(argv: list[str], node: Json) -> tuple[str, int]:
     if question == "--version":
         return f"NVIDIA-SMI version  : {driver}\nDRIVER version      : {driver}\nCUDA Version        : {cuda}\n", 0
     if not question:
-        return f"| NVIDIA-SMI {driver}    Driver Version: {driver}    CUDA Version: {cuda}    |\n", 0
+        head = f"| NVIDIA-SMI {driver}    Driver Version: {driver}    CUDA Version: {cuda}    |\n"
+        return head + _mig_table(node), 0
+    if argv == ["topo", "-m"]:
+        return node.get("topology", ""), 0
+    if argv == ["-L"]:
+        return _list(node), 0
     return f"Invalid combination of input arguments: {' '.join(argv)}\n", 2
 
 
@@ -140,6 +169,7 @@ def _table(rows: list[Json | str], asked: list[str], options: str, node: Json) -
             return f'Field "{field}" is not a valid field to query.\n\n', 2
     fields = [field for field in node.get("columns", ()) if field in asked]
     fields += [field for field in asked if field not in fields]
+    fields = [field.replace(THROTTLE, EVENT) for field in fields]
     lines = [", ".join(f"{field} [{UNITS[field]}]" if field in UNITS else field for field in fields)]
     for row in rows:
         if isinstance(row, str):
@@ -180,6 +210,58 @@ def _process_rows(node: Json) -> list[Json | str]:
         for gpu, pid, mib, name in named
         if gpu in ours
     ]
+
+
+def _whole(node: Json) -> list[Json]:
+    return [gpu for gpu in node.get("gpus", ()) if not isinstance(gpu, str)]
+
+
+def _list(node: Json) -> str:
+    lines = []
+    for gpu in _whole(node):
+        lines.append(f"GPU {gpu['index']}: {gpu['name']} (UUID: {gpu['uuid']})")
+        slices = node.get("slices", {}).get(gpu["uuid"], ())
+        lines += [f"  MIG {s['profile']:<12}Device {s['number']:>2}: (UUID: {slice_uuid(s['number'])})" for s in slices]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _mig_table(node: Json) -> str:
+    lines = ["", "| MIG devices:", "|==================+==========================+"]
+    processes = ["| Processes:"]
+    for gpu in _whole(node):
+        for one in node.get("slices", {}).get(gpu["uuid"], ()):
+            at = f"|  {gpu['index']}   {one['instance']:>2}   {one['number']}  "
+            lines.append(
+                f"{at}{one['number']:>2}  |  {one['used']:>10}MiB / {one['mib']}MiB    | 16      0 |  1   0    1 |"
+            )
+            lines.append("|                  |           0MiB / 14809MiB    |           |             |")
+            processes += [f"{at}{pid:>14}      C   ./serve      {mib}MiB |" for pid, mib in one["pids"]]
+    return "".join(f"{line}\n" for line in (*lines, *processes)) if len(lines) > 3 else ""
+
+
+def _replay(argv: list[str], recorded: list[Json]) -> int:
+    question = (argv or [""])[0].partition("=")[0]
+    for answer in reversed(recorded):  # the last one was accepted
+        asked = (*answer["argv"][1:], "")
+        if asked[0].partition("=")[0] == question:
+            text = _project(answer["stdout"], argv[0]) if question.startswith("--query") else answer["stdout"]
+            sys.stdout.write(text)
+            sys.stderr.write(answer["stderr"])
+            return int(answer["returncode"] or 0)
+    return 2
+
+
+def _project(text: str, query: str) -> str:
+    """The recorded table with the columns that are asked for; those that were not recorded are [N/A]."""
+    header, *rows = text.split("\n")
+    recorded = {name.partition(" [")[0]: place for place, name in enumerate(header.split(", "))}
+    asked = [field.replace(THROTTLE, EVENT) for field in query.partition("=")[2].split(",")]
+    lines = [", ".join(asked)]
+    for row in rows:
+        cells = row.split(", ")
+        whole = [cells[recorded[name]] if name in recorded else "[N/A]" for name in asked] if len(cells) > 1 else [row]
+        lines.append(", ".join(whole))
+    return "\n".join(lines)
 
 
 def _claims_folder(node: Json) -> str:

@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -45,6 +46,12 @@ def listening_ports() -> set[int]:
     return {int(line.split()[1].rpartition(":")[2], 16) for line in lines if line.split()[3] == "0A"}
 
 
+def count_listeners(port: int) -> int:
+    """How many sockets listen on that TCP port."""
+    lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    return sum(line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "0A" for line in lines)
+
+
 def is_alive(pid: int) -> bool:
     """Whether that process exists and is no zombie."""
     return _stat(pid, 0) not in ("", "Z", "X")
@@ -53,6 +60,11 @@ def is_alive(pid: int) -> bool:
 def parent_of(pid: int) -> int:
     """Its parent's pid; 0 when it is gone."""
     return int(_stat(pid, 1) or 0)
+
+
+def ticks_of(pid: int) -> int:
+    """When it started, in clock ticks since boot; 0 when it is gone."""
+    return int(_stat(pid, 19) or 0)
 
 
 def _stat(pid: int, field: int) -> str:
@@ -105,6 +117,12 @@ def processes_of(folder: Path) -> dict[int, str]:
     return {pid: command_line(pid) for pid in pids if belongs_to(pid, folder)}
 
 
+def processes_in_session(leader: int) -> set[int]:
+    """Live processes of the session that this pid founded."""
+    pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    return {pid for pid in pids if is_alive(pid) and _stat(pid, 3) == str(leader)}
+
+
 def kill(pid: int, folder: Path, signum: signal.Signals = signal.SIGKILL) -> None:
     """Signal a process after a proof, which holds until the signal, that it belongs to the folder.
 
@@ -133,6 +151,20 @@ def until(question: Callable[[], Answer], seconds: float = 10, what: str = "") -
         assert time.monotonic() < deadline, f"not within {seconds} s: {what or question}"
         time.sleep(0.02)
     return answer
+
+
+@contextmanager
+def listener(port: int, address: str = "127.0.0.1") -> Iterator[int]:
+    """A stranger's process that listens on a port; its pid."""
+    code = f"import socket, time; s = socket.create_server(({address!r}, {port})); print(flush=True); time.sleep(600)"
+    process = subprocess.Popen([sys.executable, "-ISc", code], stdout=subprocess.PIPE, start_new_session=True)
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process.pid
+    finally:
+        process.kill()
+        process.communicate()
 
 
 @contextmanager

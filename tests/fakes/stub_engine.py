@@ -7,10 +7,11 @@ commands. What it does is set by environment variables, so in a state file by `e
 Start      STUB_BIND_EARLY=1 takes the port at once and listens later · STUB_LISTEN_DELAY seconds before it listens ·
            STUB_LOAD_DELAY seconds of 503 on every path after that · STUB_WARMUP seconds of 503 on /health alone ·
            STUB_REUSEPORT=1 · STUB_EXTRA_PORTS 9001,9002 · STUB_REJECT --flag: exit 2 when that flag is given ·
-           STUB_VERSION what --version says
+           STUB_VERSION what --version says · STUB_HELP what --help says; without it --help is refused
 Answers    STUB_HEALTH status · STUB_HEALTH_DELAY · STUB_HEALTH_BODY · STUB_MODELS JSON list of ids ·
            STUB_MODELS_STATUS · STUB_MODELS_DELAY · STUB_MODELS_BODY. A body is text, or one of `huge` (100 MiB),
            `endless` (chunks for ever), `stall` (the first byte of the answer, then nothing) ·
+           STUB_RUNNING n: requests in hand, as /metrics tells them; without it there is no /metrics ·
            STUB_MUTE=silent accepts and never answers, STUB_MUTE=full never accepts and fills its own backlog
 Processes  STUB_WORKERS n, with STUB_WORKER_IGNORE_TERM, STUB_WORKER_SETSID, STUB_WORKER_DOUBLE_FORK,
            STUB_WORKER_RENAME (another argv, no environment)
@@ -43,6 +44,11 @@ HUGE = 100 << 20
 NEVER = 1e9
 DEFAULT_PORTS = {"vllm": 8000, "sglang": 30000, "llama-server": 8080}
 REASONS = {200: "OK", 302: "Found", 401: "Unauthorized", 404: "Not Found", 500: "Internal Server Error"}
+RUNNING = {
+    "vllm": "vllm:num_requests_running",
+    "sglang": "sglang:num_running_reqs",
+    "llama-server": "llamacpp:requests_processing",
+}
 RENAMED = "import signal, time\nif {ignore}: signal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(36000)"
 
 
@@ -245,6 +251,8 @@ class Engine:
         elif path == "/v1/models":
             time.sleep(number("STUB_MODELS_DELAY"))
             send(connection, int(knob("STUB_MODELS_STATUS", "200")), knob("STUB_MODELS_BODY") or self.models())
+        elif path == "/metrics" and knob("STUB_RUNNING"):
+            send(connection, 200, f'{RUNNING[self.kind]}{{model_name="{self.names[0]}"}} {knob("STUB_RUNNING")}\n')
         elif path in ("/v1/chat/completions", "/v1/completions"):
             message = {"role": "assistant", "content": "ok"}
             send(connection, 200, json.dumps({"model": self.names[0], "choices": [{"message": message, "text": "ok"}]}))
@@ -377,6 +385,9 @@ def main(argv: list[str]) -> None:
     if argv[-1] in ("--version", "version"):
         say(knob("STUB_VERSION", "0.33.0"))
         return
+    if any(word.startswith("--help") for word in argv):
+        say(knob("STUB_HELP"))
+        os._exit(0 if knob("STUB_HELP") else 2)
     if view := knob("STUB_VIEW"):
         write_view(argv, view)
     rejected = knob("STUB_REJECT")

@@ -1,5 +1,8 @@
 """Small trees in the format of /sys/class/infiniband, with made-up values."""
 
+import os
+from pathlib import Path
+
 FREE = "0000:0000:0000:0000:0000:0000:0000:0000"
 
 
@@ -31,9 +34,12 @@ def down(files):
 
 
 def write_class(root, files):
-    """Write files below class/infiniband; None: a file that fails when it is read; `>target`: a symbolic link."""
+    """Write files below class/infiniband; None: a file that fails when it is read; `>target`: a symbolic link.
+
+    Names may begin with `../`, for what other parts of sysfs say of the adapters.
+    """
     for name, text in files.items():
-        path = root / "class/infiniband" / name
+        path = Path(os.path.normpath(root / "class/infiniband" / name))
         path.parent.mkdir(parents=True, exist_ok=True)
         if text is None:
             path.unlink(missing_ok=True)

@@ -174,6 +174,21 @@ def test_ending_tools_twice_is_harmless(bin_folder):
     assert [result.problem for result in finish_tools(tools)] == ["ended by SIGKILL", "not found on PATH"]
 
 
+def test_a_tool_that_does_something_else_than_answer_can_be_given_up(bin_folder):
+    script(bin_folder, "astray", "sleep 60 & wait")
+    script(bin_folder, "good", "echo yes")
+    pids = []
+
+    def give_up(tool):
+        pids.append(tool.pid)
+        return "it sleeps" if tool.argv == ("astray",) else ""
+
+    astray, good = finish_tools([start_tool(["astray"]), start_tool(["good"])], give_up=give_up)
+    assert (astray.returncode, astray.problem) == (None, "it sleeps")
+    assert (good.returncode, good.stdout) == (0, "yes\n")
+    assert all(is_gone(pid) for pid in pids)
+
+
 def test_an_interrupted_wait_leaves_nothing_running(bin_folder):
     script(bin_folder, "hang", "sleep 60")
     tool = start_tool(("hang",))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from llmgw_reconcile.errors import Diagnostic, Severity
-from llmgw_reconcile.model.desired import Device, GpuRequest
+from llmgw_reconcile.model.desired import Device, EngineKind, GpuRequest
 from llmgw_reconcile.model.gpu import Gpu, Holder, Mig
 from llmgw_reconcile.model.inventory import Inventory
 from llmgw_reconcile.model.spec import EngineSpec
@@ -60,6 +60,14 @@ def test_engines_take_cards_in_the_order_of_the_bus_and_none_twice() -> None:
 def test_an_engine_needs_the_product_of_its_sizes() -> None:
     spec = a_spec(tensor_parallel_size=2, pipeline_parallel_size=2, data_parallel_size=2)
     assert len(uuids(placed([spec], h100s(8)))["chat@0"] or ()) == 8
+
+
+def test_llama_cpp_gets_as_many_cards_as_it_counts() -> None:
+    llama = {"engine": EngineKind.LLAMA_CPP, "model": "/models/m.gguf"}
+    specs = [a_spec("a", gpus=GpuRequest(count=2), **llama), a_spec(gpus=GpuRequest(count=3), **llama)]
+    result = placed(specs, h100s(4))
+    assert uuids(result) == {"a@0": ["GPU-0", "GPU-1"], "chat@0": None}
+    assert refusal(result).message.startswith("needs 3 GPUs (gpus.count 3), this node has 4, 2 of them free: ")
 
 
 def test_an_engine_on_the_cpu_needs_no_card_and_no_list_of_cards() -> None:

@@ -168,6 +168,28 @@ def test_a_changed_secret_never_shows(before, after, change):
             id="what-only-the-supervisor-uses-is-not-noted",
         ),
         pytest.param({}, {}, [], id="an-empty-record-notes-nothing"),
+        pytest.param(
+            {"engine_version": "0.33.0"},
+            {"engine_version": "0.34.1"},
+            [("engine_version", "0.33.0", "0.34.1")],
+            id="another-version-installed",
+        ),
+        pytest.param({"engine_version": None}, {"engine_version": "0.34.1"}, [], id="a-version-that-was-not-recorded"),
+        pytest.param({"engine_version": "0.33.0"}, {}, [], id="a-version-that-is-not-known-now"),
+        pytest.param(
+            {"model_files": {"config.json": "612 bytes of May", "a.index.json": "9 bytes of May"}},
+            {"model_files": {"config.json": "644 bytes of June", "a.index.json": "9 bytes of May"}},
+            [("model.config.json", "612 bytes of May", "644 bytes of June")],
+            id="a-model-whose-content-changed",
+        ),
+        pytest.param(
+            {"model_files": {"commit": "aa"}},
+            {"model_files": {"commit": "bb"}},
+            [("model.commit", "aa", "bb")],
+            id="a-branch-that-moved-in-the-cache",
+        ),
+        pytest.param({"model_files": {}}, {"model_files": {"config.json": "x"}}, [], id="a-model-that-was-not-seen"),
+        pytest.param({"model_files": {"config.json": "x"}}, {"model_files": {}}, [], id="a-model-that-is-gone"),
     ],
 )
 def test_what_the_next_start_would_do_differently(recorded, derived, changes):

@@ -8,7 +8,7 @@ from llmgw_reconcile.errors import Severity
 from llmgw_reconcile.model.desired import FileArg, SecretRef
 from llmgw_reconcile.model.observed import LastExit, ObservedState, Phase, ProcessId
 from llmgw_reconcile.plan.actions import ActionKind, FieldChange
-from llmgw_reconcile.plan.reconcile import Wanted, reconcile
+from llmgw_reconcile.plan.reconcile import Wanted, reconcile, runs_unchanged
 from tests.plan.builders import (
     VLLM,
     blocked,
@@ -245,6 +245,71 @@ def test_what_would_be_derived_differently_is_a_note_and_no_change(seen):
     action = decide(wanted(), seen)
     assert action.kind is not ActionKind.REPLACE
     assert action.at_next_start == (FieldChange("executable", "/usr/bin/vllm", VLLM, False),)
+
+
+@pytest.mark.parametrize(
+    ("pin", "recorded", "told", "kind"),
+    [
+        pytest.param("0.33.*", "0.33.0", None, ActionKind.UPDATE, id="met"),
+        pytest.param("0.33.*", "0.32.0", None, ActionKind.REPLACE, id="not-met"),
+        pytest.param("0.33.*", None, None, ActionKind.UPDATE, id="not-recorded"),
+        pytest.param("0.33.*", "0.33.0", "0.34.0", ActionKind.REPLACE, id="another-one-runs-than-was-recorded"),
+        pytest.param(None, "0.32.0", None, ActionKind.KEEP, id="no-pin"),
+    ],
+)
+def test_a_pin_replaces_what_runs_in_another_version(pin, recorded, told, kind):
+    seen = running()
+    seen = seen._replace(launch=seen.launch | {"engine_version": recorded}, version=told)
+    action = decide(wanted(spec(engine_version=pin)), seen)
+    assert action.kind is kind
+    if kind is ActionKind.REPLACE:
+        assert action.changes == (FieldChange("engine_version", told or recorded, "0.33.*", True),)
+
+
+CONFIG = FileArg("/etc/v.yaml", "sha256:bb")
+
+
+@pytest.mark.parametrize(
+    ("recorded", "now", "kind"),
+    [
+        pytest.param({"/etc/v.yaml": "sha256:aa"}, CONFIG, ActionKind.REPLACE, id="changed"),
+        pytest.param({"/etc/v.yaml": "sha256:bb"}, CONFIG, ActionKind.KEEP, id="unchanged"),
+        pytest.param({"/etc/v.yaml": "sha256:aa"}, CONFIG._replace(digest=""), ActionKind.KEEP, id="cannot-be-read"),
+        pytest.param({}, CONFIG, ActionKind.KEEP, id="not-recorded"),
+    ],
+)
+def test_a_changed_file_of_settings_replaces(recorded, now, kind):
+    want = spec(args=("--config", "/etc/v.yaml"), config_files=(now,))
+    seen = running(want)._replace(spec=want.document | {"config_files": recorded})
+    action = decide(wanted(want), seen)
+    assert action.kind is kind
+    if kind is ActionKind.REPLACE:
+        assert action.changes == (FieldChange("config_files./etc/v.yaml", "sha256:aa", "sha256:bb", True),)
+
+
+def test_a_live_engine_that_is_not_as_recorded_is_kept_with_a_warning():
+    seen = running(command=(VLLM, "serve", "org/llama", "--port", "9000"))
+    action = decide(wanted(), seen)
+    assert action.kind is ActionKind.KEEP
+    assert [d.message for d in action.diagnostics] == [
+        "its command line is not the recorded one: --port is 9000, recorded 8000"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("want", "seen", "unchanged"),
+    [
+        pytest.param(wanted(), running(), True, id="as-wanted"),
+        pytest.param(wanted(), running(phase=Phase.LOADING), True, id="on-its-way"),
+        pytest.param(wanted(spec(protect=True)), running(), True, id="bookkeeping"),
+        pytest.param(wanted(CHANGED), running(), False, id="changed"),
+        pytest.param(wanted(), running(**LOST), False, id="record-lost"),
+        pytest.param(wanted(), ended(), False, id="ended"),
+        pytest.param(wanted(), None, False, id="unknown"),
+    ],
+)
+def test_only_what_runs_as_wanted_needs_no_start(want, seen, unchanged):
+    assert runs_unchanged(want, seen) is unchanged
 
 
 def test_problems_of_its_records_come_along():

@@ -1,3 +1,4 @@
+from llmgw_reconcile.errors import Severity
 from llmgw_reconcile.render.diagnostics import diagnostic_document, diagnostics_text
 from tests.plan.builders import error, warning
 
@@ -7,6 +8,12 @@ def test_errors_come_first_and_hints_below():
     assert diagnostics_text(found) == (
         "error[e] chat@0: cannot do it\n  hint: do this\nerror[f] nor that\nwarning[w] chat@0: odd\n"
     )
+
+
+def test_notes_come_last_in_a_colour_of_their_own():
+    note = warning("n", "not known")._replace(severity=Severity.NOTE)
+    assert diagnostics_text([note, warning("w", "odd")]) == "warning[w] chat@0: odd\nnote[n] chat@0: not known\n"
+    assert diagnostics_text([note], color=True) == "\x1b[36mnote[n]\x1b[0m chat@0: not known\n"
 
 
 def test_none_are_no_text():

@@ -3,8 +3,11 @@ import pytest
 from llmgw_reconcile.model.desired import (
     Device,
     EngineKind,
+    FabricChoice,
     FileArg,
     GpuRequest,
+    GroupNode,
+    Liveness,
     NodeSettings,
     Readiness,
     Restart,
@@ -48,7 +51,7 @@ models:
     args: [--flag, 1.0, 0x10, true, {file: ./templates/x.jinja}]
     readiness: {start_timeout: 1h30m, silence_timeout: 90s, generate: false}
     restart: {policy: never, max_restarts: 2, reset_after: 1h}
-    liveness: {failures: 0}
+    liveness: {failures: 3}
     stop_grace: 2m
     update: recreate
     adopt: false
@@ -80,7 +83,7 @@ def test_every_field_of_the_file_becomes_a_value():
         4,
         1,
         1,
-        ("gpu-07",),
+        (GroupNode("gpu-07", "gpu-07"),),
         "fp8",
         "auto",
         "fp8_e5m2",
@@ -110,6 +113,7 @@ def test_every_field_of_the_file_becomes_a_value():
         ),
         Readiness(5400.0, 90.0, generate=False),
         Restart("never", 2, 3600.0),
+        Liveness(3),
         120.0,
         "recreate",
         False,
@@ -118,7 +122,27 @@ def test_every_field_of_the_file_becomes_a_value():
         {"team": "search"},
         "node.yaml:9:5",
         {},
+        (),
     )
+
+
+@pytest.mark.parametrize(
+    ("args", "paths"),
+    [
+        pytest.param("[--config, /etc/vllm.yaml]", ["/etc/vllm.yaml"], id="two-words"),
+        pytest.param("[--config=/etc/vllm.yaml, --seed, 1]", ["/etc/vllm.yaml"], id="one-word"),
+        pytest.param("[--config, {file: ./vllm.yaml}]", [], id="copied-anyway"),
+        pytest.param("[--config, vllm.yaml]", [], id="not-absolute"),
+        pytest.param("[--seed, --config]", [], id="nothing-behind-it"),
+        pytest.param("[--config-format, /etc/vllm.yaml]", [], id="another-flag"),
+    ],
+)
+def test_a_file_of_settings_is_known_by_its_content(args, paths):
+    found = model(with_field(f"args: {args}"), read_file=lambda path: b"port: 1\n").config_files
+    assert [file.path for file in found] == paths
+    assert {file.digest for file in found} <= {
+        "sha256:854e00f83420ae39530b0f44de6273fa6d71a00796233a6181de22daa3eacf4a"
+    }
 
 
 def test_the_node_block_becomes_node_settings():
@@ -212,3 +236,24 @@ def test_files_are_found_from_the_state_file(path, absolute):
 )
 def test_durations_become_seconds(text, value):
     assert seconds(text) == value
+
+
+def test_nodes_are_names_or_names_with_an_address():
+    found = model(with_field("nodes: [gpu-07, {name: gpu-08, address: 10.0.0.8}]"))
+    assert found.nodes == (GroupNode("gpu-07", "gpu-07"), GroupNode("gpu-08", "10.0.0.8"))
+
+
+@pytest.mark.parametrize(
+    ("fabric", "expected"),
+    [
+        ("auto", FabricChoice()),
+        ("none", FabricChoice(use_rdma=False)),
+        ("{socket_interface: bond0}", FabricChoice(socket_interface="bond0")),
+        (
+            '{hcas: ["mlx5_0:1", mlx5_3], socket_interface: bond0, rails: isolated}',
+            FabricChoice(hcas=("mlx5_0:1", "mlx5_3"), socket_interface="bond0", rails="isolated"),
+        ),
+    ],
+)
+def test_the_fabric_of_the_node_is_found_left_out_or_named(fabric, expected):
+    assert loaded(f"node: {{fabric: {fabric}}}\n{HEAD}").node.fabric == expected

@@ -12,6 +12,7 @@ from llmgw_reconcile.model.desired import (
     Device,
     EngineKind,
     GpuRequest,
+    GroupNode,
     ModelSpec,
     NodeSettings,
     SecretRef,
@@ -20,6 +21,7 @@ from llmgw_reconcile.validate.file_rules import check_file
 from tests.fakes.placed import a_model
 
 SGLANG, LLAMA_CPP = EngineKind.SGLANG, EngineKind.LLAMA_CPP
+A_AND_B = (GroupNode("a", "a"), GroupNode("b", "b"))
 
 
 def found(*models: ModelSpec, **node: Any) -> list[tuple[Severity, str, str, str]]:
@@ -106,7 +108,7 @@ def test_the_range_of_the_node_stays_below_the_ephemeral_range_too() -> None:
             id="several-sizes-and-replicas",
         ),
         pytest.param(
-            {"ids": ("0",), "tensor_parallel_size": 16, "nodes": ("a", "b")},
+            {"ids": ("0",), "tensor_parallel_size": 16, "nodes": A_AND_B},
             "gpus.ids names 1 GPU, needed: tensor_parallel_size 16 / 2 nodes = 8 GPUs",
             id="a-group-of-nodes",
         ),
@@ -117,14 +119,111 @@ def test_named_gpus_must_be_as_many_as_the_sizes_come_to(fields: dict[str, Any],
     assert errors(a_model(gpus=request, **fields)) == [("sizes-do-not-add-up", f"chat: {expected}")]
 
 
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        pytest.param({"count": 2}, "gpus.count is 2, and no size given = 1 GPU", id="no-size-given"),
+        pytest.param(
+            {"count": 2, "tensor_parallel_size": 4}, "gpus.count is 2, and tensor_parallel_size 4 = 4 GPUs", id="a-size"
+        ),
+        pytest.param(
+            {"count": 16, "tensor_parallel_size": 16, "nodes": A_AND_B},
+            "gpus.count is 16, and tensor_parallel_size 16 / 2 nodes = 8 GPUs",
+            id="a-group-of-nodes",
+        ),
+        pytest.param(
+            {"count": 3, "pipeline_parallel_size": 2, "engine": EngineKind.LLAMA_CPP, "model": "/models/m.gguf"},
+            "gpus.count is 3, and pipeline_parallel_size 2 = 2 GPUs",
+            id="llama-cpp-with-a-size",
+        ),
+    ],
+)
+def test_a_count_of_gpus_agrees_with_the_sizes(fields: dict[str, Any], expected: str) -> None:
+    request = GpuRequest(count=fields.pop("count"))
+    assert errors(a_model(gpus=request, **fields)) == [("sizes-do-not-add-up", f"chat: {expected}")]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"tensor_parallel_size": 2}, id="as-the-size"),
+        pytest.param({"engine": EngineKind.LLAMA_CPP, "model": "/models/m.gguf"}, id="llama-cpp-without-sizes"),
+    ],
+)
+def test_a_count_says_how_many_gpus_one_replica_needs(fields: dict[str, Any]) -> None:
+    model = a_model(gpus=GpuRequest(count=2), **fields)
+    assert (errors(model), model.gpus_per_replica) == ([], 2)
+
+
 def test_a_parked_model_may_keep_its_list_of_gpus() -> None:
     assert errors(a_model(replicas=0, gpus=GpuRequest(ids=("0", "1", "2")))) == []
 
 
 def test_a_group_of_nodes_shares_its_gpus_evenly() -> None:
-    assert errors(a_model(tensor_parallel_size=15, nodes=("a", "b"))) == [
+    assert errors(a_model(tensor_parallel_size=15, nodes=A_AND_B)) == [
         ("sizes-do-not-add-up", "chat: tensor_parallel_size 15 = 15 GPUs, which 2 nodes cannot share evenly")
     ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        pytest.param(
+            {"data_parallel_size": 3, "tensor_parallel_size": 4},
+            "data_parallel_size: vLLM: a copy of 4 GPUs neither divides the 6 of a node nor spans whole nodes",
+            id="copies-that-straddle-nodes",
+        ),
+        pytest.param(
+            {"args": ("--distributed-executor-backend=ray",)},
+            ("args: vLLM: --distributed-executor-backend ray: it runs over several nodes by multiprocessing only"),
+            id="vllm-with-ray",
+        ),
+        pytest.param(
+            {"args": ("--api-server-count", "4")},
+            "args: vLLM: --api-server-count: its nodes without an API refuse it",
+            id="vllm-with-several-api-servers",
+        ),
+        pytest.param(
+            {"engine": SGLANG, "data_parallel_size": 2},
+            "data_parallel_size: SGLang: it has no copies of a model over several nodes",
+            id="sglang-with-copies",
+        ),
+        pytest.param(
+            {"engine": SGLANG, "args": ("--use-ray",)},
+            "args: SGLang: --use-ray: then Ray starts its nodes, and not llmgw",
+            id="sglang-with-ray",
+        ),
+        pytest.param({"engine": LLAMA_CPP}, "nodes: llama-server: it runs on one node", id="llama-server"),
+    ],
+)
+def test_what_an_engine_cannot_do_over_several_nodes_is_refused(fields: dict[str, Any], message: str) -> None:
+    size = {"pipeline_parallel_size": 2} if fields.get("engine") is LLAMA_CPP else {"tensor_parallel_size": 2}
+    assert errors(a_model(nodes=A_AND_B, **size | fields)) == [("inexpressible", f"chat: {message}")]
+    assert "inexpressible" not in [code for code, _ in errors(a_model(nodes=A_AND_B[:1], **size | fields))]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "refused"),
+    [
+        pytest.param(A_AND_B, [], id="two-nodes"),
+        pytest.param((GroupNode("a", "10.0.0.1"), GroupNode("b", "10.0.0.2")), [], id="with-addresses"),
+        pytest.param((GroupNode("gpu-1", "x"), GroupNode("GPU-1", "y")), [1], id="one-name-twice"),
+        pytest.param((GroupNode("a", "10.0.0.1"), GroupNode("b", "10.0.0.1")), [1], id="one-address-twice"),
+        pytest.param((*A_AND_B, GroupNode("c", "A"), GroupNode("b", "d")), [2, 3], id="each-is-told"),
+    ],
+)
+def test_each_node_of_a_group_has_one_rank(nodes: tuple[GroupNode, ...], refused: list[int]) -> None:
+    told = [message for code, message in errors(a_model(tensor_parallel_size=12, nodes=nodes)) if code == "node-twice"]
+    assert [message.partition(",")[0] for message in told] == [
+        f"chat: nodes: {nodes[rank].name} is rank {rank}" for rank in refused
+    ]
+
+
+@pytest.mark.parametrize("args", [("--master-port", "29501"), ("-n", "2"), ("--node_rank=0",), ("--headless",)])
+def test_llmgw_alone_says_how_the_nodes_of_a_group_meet(args: tuple[str, ...]) -> None:
+    assert [code for code, _ in errors(a_model(args=args, tensor_parallel_size=2, nodes=A_AND_B))] == ["clashing-flag"]
+    assert errors(a_model(args=args, nodes=A_AND_B[:1])) == []
+    assert errors(a_model(args=args)) == []
 
 
 def test_a_gpu_is_named_once_in_the_whole_file_however_it_is_spelled() -> None:

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from llmgw_reconcile.errors import Diagnostic, Severity
+from llmgw_reconcile.model.checkpoint import Checkpoint, OwnQuantization, Stored
 from llmgw_reconcile.model.desired import Device, EngineKind
 from llmgw_reconcile.model.gpu import Gpu
+from llmgw_reconcile.model.installed import Installed
 from llmgw_reconcile.model.inventory import Inventory, Limits
 from llmgw_reconcile.model.launch import Placement
 from llmgw_reconcile.model.observed import ForeignProcess
@@ -17,7 +19,13 @@ from llmgw_reconcile.validate.node_rules import check_cordon, check_engine
 from tests.fakes.placed import A100, H100, L40S, T4, V100, a_node, a_placement, gpu, h100s
 
 SGLANG = EngineKind.SGLANG
-FOUND = EngineFacts(executable="/opt/v/bin/vllm")
+KNOWN = Checkpoint("/m", layers=80, weights=(Stored("BF16", 1 << 30),))
+FOUND = EngineFacts(executable="/opt/v/bin/vllm", checkpoint=KNOWN, needs_start=True)
+
+
+def quantized(method: str, scheme: str | None = None) -> EngineFacts:
+    """The facts of a checkpoint that says so of itself."""
+    return FOUND._replace(checkpoint=KNOWN._replace(quantization=OwnQuantization(method, scheme)))
 
 
 def found(placement: Placement, facts: EngineFacts = FOUND, **limits: Any) -> list[tuple[Severity, str, str]]:
@@ -76,7 +84,15 @@ def test_what_is_missing_blocks_the_engine(facts: EngineFacts, code: str, messag
 
 
 def test_all_reasons_are_told_at_once() -> None:
-    facts = EngineFacts(None, "no vllm", "/m: missing", "fp8", None, ForeignProcess(1, None, "x", ""), "bad address")
+    facts = EngineFacts(
+        executable=None,
+        executable_problem="no vllm",
+        model_problem="/m: missing",
+        checkpoint=Checkpoint("/m", quantization=OwnQuantization("fp8")),
+        needs_start=True,
+        listener=ForeignProcess(1, None, "x", ""),
+        address_problem="bad address",
+    )
     assert [code for _, code, _ in found(a_placement(gpu(0, A100), gpu(1, H100)), facts)] == [
         "executable-missing",
         "model-missing",
@@ -98,7 +114,8 @@ def test_a_group_over_two_classes_is_blocked() -> None:
 
 
 def test_a_card_of_unknown_class_is_not_taken_for_another_class() -> None:
-    assert found(a_placement(gpu(0), Gpu(index=None, uuid="GPU-9", name=None, gpu_class="unknown"))) == []
+    unknown = Gpu(index=None, uuid="GPU-9", name=None, gpu_class="unknown", memory_total_mb=81559)
+    assert found(a_placement(gpu(0), unknown)) == []
 
 
 def test_a_port_of_the_nodes_own_range_is_a_warning() -> None:
@@ -177,7 +194,7 @@ POLICY = "policy: the engine would run weight-only W8A16 (Marlin): memory saved,
         ),
         pytest.param(
             a_placement(gpu(0, A100), gpu(1, A100)),
-            EngineFacts("/x", model_quantization="compressed-tensors", model_quantization_format="float-quantized"),
+            quantized("compressed-tensors", "float-quantized"),
             [
                 (
                     Severity.ERROR,
@@ -192,19 +209,19 @@ POLICY = "policy: the engine would run weight-only W8A16 (Marlin): memory saved,
         ),
         pytest.param(
             a_placement(gpu(0, A100)),
-            EngineFacts("/x", model_quantization="compressed-tensors", model_quantization_format="pack-quantized"),
+            quantized("compressed-tensors", "pack-quantized"),
             [],
             id="a-checkpoint-of-integers",
         ),
         pytest.param(
             a_placement(gpu(0, A100), quantization="fp8", accept=("fp8-weight-only",)),
-            EngineFacts("/x", model_quantization="fp8"),
+            quantized("fp8"),
             [],
             id="a-checkpoint-that-says-the-same",
         ),
         pytest.param(
             a_placement(gpu(0, V100), quantization="awq"),
-            FOUND,
+            quantized("awq"),
             [
                 (
                     Severity.ERROR,
@@ -216,7 +233,7 @@ POLICY = "policy: the engine would run weight-only W8A16 (Marlin): memory saved,
         ),
         pytest.param(
             a_placement(gpu(0, H100)),
-            EngineFacts("/x", model_quantization="modelopt_fp4"),
+            quantized("modelopt_fp4"),
             [
                 (
                     Severity.WARNING,
@@ -240,7 +257,12 @@ POLICY = "policy: the engine would run weight-only W8A16 (Marlin): memory saved,
                         "quantization brand-new: not among the methods known of vLLM 0.33.0, so its needs were not "
                         "checked"
                     ),
-                )
+                ),
+                (
+                    Severity.NOTE,
+                    "fit-unknown",
+                    "whether it fits was not estimated: what brand-new makes of its weights is not known",
+                ),
             ],
             id="an-unknown-method",
         ),
@@ -256,13 +278,56 @@ POLICY = "policy: the engine would run weight-only W8A16 (Marlin): memory saved,
             ],
             id="an-unknown-capability",
         ),
-        pytest.param(a_placement(device=Device.CPU, quantization="awq"), FOUND, [], id="on-the-cpu"),
+        pytest.param(a_placement(device=Device.CPU, quantization="awq"), quantized("awq"), [], id="on-the-cpu"),
     ],
 )
 def test_a_quantization_is_judged_by_engine_and_gpu(
     placement: Placement, facts: EngineFacts, expected: list[tuple[Severity, str, str]]
 ) -> None:
     assert found(placement, facts) == expected
+
+
+@pytest.mark.parametrize(
+    ("version", "code", "message"),
+    [
+        (
+            "0.12.0",
+            "quantization-unsupported",
+            "quantization fp8 needs compute capability 8.0 in vLLM 0.12.0, but GPU 0 (t4-15g) has 7.5",
+        ),
+        (
+            "0.14.0",
+            "fp8-weight-only",
+            f"quantization fp8 needs compute capability 8.9, but GPU 0 (t4-15g) has 7.5; {POLICY}",
+        ),
+    ],
+)
+def test_the_installed_version_decides_what_is_a_fact_and_what_a_policy(version: str, code: str, message: str) -> None:
+    facts = FOUND._replace(installed=Installed(version))
+    assert found(a_placement(gpu(0, T4), quantization="fp8"), facts) == [(Severity.ERROR, code, message)]
+
+
+def test_weights_that_stay_alone_in_fp8_by_design_lose_nothing_on_ampere() -> None:
+    own = OwnQuantization("compressed-tensors", "float-quantized", weight_only=True)
+    assert found(a_placement(gpu(0, A100)), FOUND._replace(checkpoint=KNOWN._replace(quantization=own))) == []
+
+
+def test_experts_in_accepted_fp8_are_warned_of() -> None:
+    facts = FOUND._replace(checkpoint=KNOWN._replace(quantization=OwnQuantization("fp8"), experts=128))
+    assert found(a_placement(gpu(0, A100), accept=("fp8-weight-only",)), facts) == [
+        (
+            Severity.WARNING,
+            "fp8-experts",
+            "quantization fp8 of the checkpoint: fp8 experts below 8.9 work in some releases and fail in others",
+        )
+    ]
+    assert found(a_placement(gpu(0, H100)), facts) == []
+
+
+def test_a_method_of_stored_weights_finds_none_in_16_bit() -> None:
+    message = "quantization awq needs weights that were quantized so; /m says nothing of it"
+    assert (Severity.WARNING, "quantization-mismatch", message) in found(a_placement(gpu(0), quantization="awq"))
+    assert [code for _, code, _ in found(a_placement(gpu(0), quantization="fp8"))] == []
 
 
 @pytest.mark.parametrize(
