@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from threading import Thread
 
 from llmgw_reconcile.errors import NodeError
@@ -64,7 +65,8 @@ class Stopping:
         if not drain_engine(self._engine, self._drain, operations.state_dir, operations.environ, operations.clock):
             raise NodeError("not stopped: it had requests in hand when the wait for them was broken off")
         if self._hold:
-            operations.hold(self._engine)
+            with suppress(NodeError):  # a full disk must not keep an engine from being stopped
+                operations.hold(self._engine)
         self.was_asked = True
         self._result = operations.stop(self._engine)
         if self._for_good and self._result.is_stopped:

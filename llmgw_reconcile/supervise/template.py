@@ -71,6 +71,8 @@ class SupervisorTemplate:
                 setsid=True,
             )
         except OSError as error:
+            os.close(self._orders)
+            os.close(self._replies)
             raise NodeError(f"cannot start supervisors: {error.strerror}") from None
         finally:
             os.close(orders_read)

@@ -287,3 +287,27 @@ def test_too_few_descriptors_are_an_error_without_a_traceback(node: Node) -> Non
         )
         if "llmgw" in done.stderr or done.returncode in (0, 1):  # below some number Python itself does not start
             assert "Traceback" not in done.stderr, f"{limit}: {done.stderr}"
+
+
+def test_a_disk_that_takes_nothing_more_starts_nothing_and_leaves_what_runs(node: Node) -> None:
+    chat = node.model()
+    state = node.state(chat)
+    node.apply(state)
+    pid = node.engine()["pid"]
+    node.state(chat, node.model("new"))
+    done = run(node, f"ulimit -f 0; $LLMGW apply {state}")  # no file may grow: EFBIG
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "File too large" in done.stderr
+    assert (node.engine()["pid"], node.engine()["phase"], len(node.stubs())) == (pid, "ready", 1)
+    assert run(node, f"ulimit -f 0; $LLMGW plan {state} && $LLMGW status").returncode == 0
+    node.apply(state)
+
+
+@pytest.mark.parametrize("limit", [20, 30])
+def test_an_apply_with_few_descriptors_ends_in_words(node: Node, limit: int) -> None:
+    state = node.state(*(node.model(f"m{n}") for n in range(8)))
+    done = run(node, f"ulimit -n {limit}; $LLMGW apply {state}")
+    assert "Traceback" not in done.stderr
+    node.apply(state)
+    assert len(node.stubs()) == 8
