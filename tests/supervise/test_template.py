@@ -56,7 +56,7 @@ def test_a_template_that_ends_before_it_answers_is_an_error_in_words(monkeypatch
     template.close()
 
 
-def _orders():  # noqa: ANN202
+def _orders():
     from llmgw_reconcile.supervisor.orders import Budgets, Orders, Target
 
     return Orders(
