@@ -92,6 +92,7 @@ def command() -> None:
 def run() -> None:
     """Entry point: run a verb, and turn every failure into one message and an exit code."""
     _mend_streams()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a caller that ignores it would take our children's ends from us
     sys.exit(main(sys.argv[1:]))
 
 

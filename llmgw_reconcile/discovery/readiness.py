@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from llmgw_reconcile.host.http import Answer, Exchange
-from llmgw_reconcile.host.sockets import Listener, listeners_on, owned_inodes, tcp_listeners
+from llmgw_reconcile.host.sockets import Listener, listeners_at, owned_inodes, tcp_listeners
 
 WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - an engine may listen everywhere; asked on loopback
 
@@ -112,12 +112,13 @@ class ReadinessRound:
             wanted, found = ", ".join(self._question.served), ", ".join(models) or "no model"
             return Verdict(Standing.ANSWERING, f"/v1/models names {found[:200]}, not {wanted}")
         ready = Verdict(Standing.READY, context=models[ours[0]])
-        return stranger_on(self._question.port, self._find_listeners(), self._find_pids()) or ready
+        where = (self._question.host, self._question.port)
+        return stranger_on(*where, self._find_listeners(), self._find_pids()) or ready
 
 
-def stranger_on(port: int, listeners: Iterable[Listener], pids: Iterable[int]) -> Verdict | None:
-    """A verdict against readiness when a listener on the port is not held by these processes."""
-    inodes = frozenset(listener.inode for listener in listeners_on(port, listeners))
+def stranger_on(host: str, port: int, listeners: Iterable[Listener], pids: Iterable[int]) -> Verdict | None:
+    """A verdict against readiness when a listener at the address is not held by these processes."""
+    inodes = frozenset(listener.inode for listener in listeners_at(host, port, listeners))
     if not inodes:
         return Verdict(Standing.SILENT, f"nothing listens on port {port}")
     if owned_inodes(pids, inodes) != inodes:

@@ -81,6 +81,7 @@ def test_an_engine_with_requests_in_hand_is_busy_and_not_dead(node, liveness, cl
     liveness.watch({"chat@0": 1})
     node.tell("chat", HEALTH=503, RUNNING=3)
     assert rounds(liveness, clock, 3) == [(Health.BUSY, 0, False)] * 3
+    node.tell("chat")  # at its end nobody waits for those requests
 
 
 def test_a_new_run_is_counted_anew(node, liveness, clock):
