@@ -40,10 +40,10 @@ def command(
     state_dir: str | None,
     node: str | None,
 ) -> int:
-    """Install a systemd unit that runs the agent; without a state file or repository, one that brings back at each boot
-    what was applied last.
+    """Install a systemd unit that runs the agent.
 
-    An end or a restart of the unit leaves engines alone.
+    Without a state file or repository: one that brings back at each boot what was applied last. An end or a restart
+    of the unit leaves engines alone.
 
     \b
     Examples:
