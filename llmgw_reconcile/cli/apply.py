@@ -11,7 +11,6 @@ import click
 
 from llmgw_reconcile.cli.guarding import Consent, GuardError, refusals_of
 from llmgw_reconcile.cli.interruption import INTERRUPTED, Interruption
-from llmgw_reconcile.cli.locking import Locks
 from llmgw_reconcile.cli.options import Duration, host_from, look_options, node_options, output_option
 from llmgw_reconcile.cli.saved_plan import SavedPlan, read_saved_plan
 from llmgw_reconcile.cli.states import state_from_bytes
@@ -28,6 +27,7 @@ from llmgw_reconcile.workflow.asking import ask_engines
 from llmgw_reconcile.workflow.carry_out import Limits
 from llmgw_reconcile.workflow.host import Host
 from llmgw_reconcile.workflow.journal import Journal, Occasion, state_occasion
+from llmgw_reconcile.workflow.locking import Locks
 from llmgw_reconcile.workflow.planning import Planned, make_plan
 from llmgw_reconcile.workflow.session import carry_out_actions
 

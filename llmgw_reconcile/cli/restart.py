@@ -6,13 +6,13 @@ import click
 
 from llmgw_reconcile.cli.engine_names import engines_named
 from llmgw_reconcile.cli.interruption import INTERRUPTED, Interruption
-from llmgw_reconcile.cli.locking import Locks
 from llmgw_reconcile.cli.options import Duration, host_from, look_options, node_options, output_option
 from llmgw_reconcile.cli.stop_options import stop_options
 from llmgw_reconcile.cli.voice import Voice
 from llmgw_reconcile.workflow.applied import last_settings
 from llmgw_reconcile.workflow.carry_out import Limits
 from llmgw_reconcile.workflow.journal import Journal, Occasion
+from llmgw_reconcile.workflow.locking import Locks
 from llmgw_reconcile.workflow.restarting import plan_restart
 from llmgw_reconcile.workflow.session import carry_out_actions
 

@@ -6,7 +6,6 @@ import click
 
 from llmgw_reconcile.cli.engine_names import engines_named
 from llmgw_reconcile.cli.interruption import Interruption
-from llmgw_reconcile.cli.locking import Locks
 from llmgw_reconcile.cli.options import Duration, host_from, node_options, quiet_option
 from llmgw_reconcile.cli.stop_options import stop_options
 from llmgw_reconcile.cli.streams import write
@@ -17,6 +16,7 @@ from llmgw_reconcile.supervise.drain import Drain
 from llmgw_reconcile.supervise.stopping import Stopping
 from llmgw_reconcile.workflow.applied import last_settings
 from llmgw_reconcile.workflow.journal import Journal, Occasion
+from llmgw_reconcile.workflow.locking import Locks
 from llmgw_reconcile.workflow.session import operations_on
 
 

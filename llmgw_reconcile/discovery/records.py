@@ -5,14 +5,19 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from llmgw_reconcile.errors import Diagnostic, Severity
-from llmgw_reconcile.host.family import Family
+from llmgw_reconcile.host.family import LAUNCH_VARIABLE, Family
 from llmgw_reconcile.host.files import check_private, read_json
+from llmgw_reconcile.host.proc import command_digest, environment_lacks, is_alive
 from llmgw_reconcile.host.state_dir import EngineDir
 from llmgw_reconcile.model.observed import LastExit, Phase, ProcessId
 from llmgw_reconcile.model.spec import Document
 
 FORMAT_VERSION = 1
 TAIL_LINES = 40
+
+
+class StrangerError(ValueError):
+    """A pid file names a live process that is none of ours."""
 
 
 class PidRecord(NamedTuple):
@@ -90,6 +95,9 @@ def read_records(engine: str, folder: EngineDir) -> EngineRecords:
         found = read(name)
         try:
             return None if found is None else build(found)
+        except StrangerError as reason:
+            problems.append(_set_aside(folder.file(name), str(reason)))
+            return None
         except (KeyError, TypeError, ValueError):
             problems.append(_set_aside(folder.file(name), "a field is missing or of another kind"))
             return None
@@ -133,10 +141,22 @@ def _pid_record(found: Document) -> PidRecord:
     leader = ProcessId(int(found["pid"]), int(found["ticks"]))
     if leader.pid <= 1:
         raise ValueError("pid 0 and 1 are nobody's engine")
+    if _names_a_stranger(leader, str(found["launch"]), found.get("cmdline_digest")):
+        raise StrangerError(f"process {leader.pid} was not started by llmgw as this engine; it is a stranger")
     members = tuple(ProcessId(int(pid), int(ticks)) for pid, ticks in found["members"])
     return PidRecord(
         str(found["boot_id"]), leader, int(found["uid"]), str(found["launch"]), members, bool(found["was_ready"])
     )
+
+
+def _names_a_stranger(leader: ProcessId, launch: str, fingerprint: str | None) -> bool:
+    """Whether the live process of that pid and start is another one than was started: by its mark and command line.
+
+    A title that changed is no disproof while the mark is there, nor a mark that was erased.
+    """
+    if fingerprint is None or not is_alive(leader) or not environment_lacks(leader.pid, f"{LAUNCH_VARIABLE}={launch}"):
+        return False
+    return command_digest(leader.pid) != fingerprint
 
 
 def _phase_record(found: Document) -> PhaseRecord:

@@ -13,7 +13,7 @@ from typing import Any
 from llmgw_reconcile.errors import NodeError
 from llmgw_reconcile.host.clock import utc_now
 from llmgw_reconcile.host.files import read_json, write_json
-from llmgw_reconcile.host.proc import boot_id, command_line, identify
+from llmgw_reconcile.host.proc import boot_id, command_digest, identify
 from llmgw_reconcile.host.state_dir import EngineDir
 from llmgw_reconcile.model.process import Phase, ProcessId
 from llmgw_reconcile.supervisor.wake import NEVER
@@ -21,14 +21,6 @@ from llmgw_reconcile.supervisor.wake import NEVER
 FORMAT_VERSION = 1
 EXITS_KEPT = 5
 RETRY_SECONDS = 5.0  # between attempts to write what is owed
-
-
-def command_digest(pid: int) -> str | None:
-    """The fingerprint of a process: a hash of its command line as /proc shows it; None when it shows none."""
-    from _blake2 import blake2b  # what hashlib gives too, along with OpenSSL: 3 MiB more for every supervisor
-
-    line = command_line(pid)
-    return "blake2b:" + blake2b("\0".join(line).encode(), digest_size=32).hexdigest() if line else None
 
 
 class Records:

@@ -9,6 +9,7 @@ import pytest
 
 from llmgw_reconcile.errors import NodeError
 from llmgw_reconcile.supervise.template import SupervisorTemplate
+from llmgw_reconcile.supervisor.orders import Budgets, Orders, Target
 from tests.fakes import procs
 from tests.fakes.node import Node
 
@@ -56,8 +57,7 @@ def test_a_template_that_ends_before_it_answers_is_an_error_in_words(monkeypatch
     template.close()
 
 
-def _orders():
-    from llmgw_reconcile.supervisor.orders import Budgets, Orders, Target
+def _orders() -> Orders:
 
     return Orders(
         engine="chat@0",
