@@ -16,8 +16,8 @@ from llmgw_reconcile.errors import RefusedError
 from llmgw_reconcile.model.desired import Device, EngineKind
 from tests.fakes.placed import a_placement, gpu
 
-THERE = {"/work/models/local", "/work/t.jinja", "/work/conf/e.yaml"}
-HERE = Place(lambda path: posixpath.normpath(posixpath.join("/work", path)), THERE.__contains__)
+THERE = {"/srv/models/local", "/srv/t.jinja", "/srv/conf/e.yaml"}
+HERE = Place(lambda path: posixpath.normpath(posixpath.join("/srv", path)), THERE.__contains__)
 
 
 def read(line: str) -> Reading:
@@ -87,7 +87,7 @@ def fields_of(line: str) -> dict:
             "llama-server -m tiny.gguf -a tiny,small -c 4096 -ngl 99 --device none",
             {
                 "engine": "llama-cpp",
-                "model": "/work/tiny.gguf",
+                "model": "/srv/tiny.gguf",
                 "served_model_name": ["tiny", "small"],
                 "max_model_len": 4096,
                 "device": "cpu",
@@ -106,15 +106,15 @@ def fields_of(line: str) -> dict:
                 "engine": "vllm",
                 "executable": "/home/me/v/bin/vllm",
                 "prefix": ["numactl", "-N", "0"],
-                "model": "/work/models/local",
+                "model": "/srv/models/local",
                 "served_model_name": "models/local",
-                "args": ["--chat-template", "/work/t.jinja", "--config=/work/conf/e.yaml", "--parser", "hermes"],
+                "args": ["--chat-template", "/srv/t.jinja", "--config=/srv/conf/e.yaml", "--parser", "hermes"],
             },
             id="files-of-this-folder-become-absolute",
         ),
         pytest.param(
             "./vllm serve ../m",
-            {"engine": "vllm", "executable": "/work/vllm", "model": "/m", "served_model_name": "../m"},
+            {"engine": "vllm", "executable": "/srv/vllm", "model": "/m", "served_model_name": "../m"},
             id="so-do-paths-that-can-be-nothing-else",
         ),
         pytest.param(
