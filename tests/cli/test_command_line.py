@@ -8,6 +8,7 @@ import re
 import resource
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -277,16 +278,24 @@ def test_a_folder_of_an_engine_that_is_a_link_is_not_followed(node: Node) -> Non
 
 def test_too_few_descriptors_are_an_error_without_a_traceback(node: Node) -> None:
     state = node.state(*(node.model(f"m{n}") for n in range(3)))
-    for limit in range(4, 12):
-        done = subprocess.run(
-            [LLMGW, "plan", str(state)],
+
+    def run(limit: int, *command: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            list(map(str, command)),
             env=node.env,
             capture_output=True,
             text=True,
-            preexec_fn=lambda limit=limit: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit)),
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit)),
         )
-        if "llmgw" in done.stderr or done.returncode in (0, 1):  # below some number Python itself does not start
-            assert "Traceback" not in done.stderr, f"{limit}: {done.stderr}"
+
+    judged = []
+    for limit in range(4, 16):
+        bare = run(limit, sys.executable, "-c", "pass")
+        if bare.returncode or bare.stderr:  # too few for the interpreter itself
+            continue
+        assert "Traceback" not in run(limit, LLMGW, "plan", state).stderr, f"limit {limit}"
+        judged.append(limit)
+    assert len(judged) >= 8
 
 
 def test_a_disk_that_takes_nothing_more_starts_nothing_and_leaves_what_runs(node: Node) -> None:
