@@ -36,7 +36,7 @@ VERBS = {
     "events": "Show what was done, when, why and by whom.",
     "explain": "Say a diagnostic's cause and cure.",
     "doctor": "Check this node in a second, with cures.",
-    "agent": "What a scheduler would see on this node.",
+    "agent": "The node as a scheduler sees it, and the resident reconcile loop.",
     "completion": "Print the completion script of a shell.",
 }
 MODULES = {"import": "import_engines"}  # `import` cannot be the name of a module

@@ -115,7 +115,7 @@ def last_exit_of(records: EngineRecords) -> tuple[LastExit, tuple[str, ...]]:
     if not records.exits:
         return LastExit(), ()
     entry = records.exits[-1]
-    lines = tuple(str(entry.get("tail", "")).replace("\r", "\n").splitlines()[-TAIL_LINES:])
+    lines = tuple(str(entry.get("tail", "")).splitlines()[-TAIL_LINES:])
     return LastExit(entry.get("code"), entry.get("signal"), entry.get("at"), entry.get("cause") or None), lines
 
 

@@ -46,10 +46,18 @@ def take_lock(path: str, *, purpose: str, wait: float = 0.0) -> Lock:
                 os.close(fd)
                 raise BusyError(f"busy: {purpose} must wait for {holder}") from None
             time.sleep(POLL_SECONDS)
-    os.ftruncate(fd, 0)
-    note = {"pid": os.getpid(), "user": _user(), "purpose": purpose, "since": time.strftime("%FT%TZ", time.gmtime())}
-    os.pwrite(fd, json.dumps(note).encode(), 0)
+    _sign(fd, purpose)
     return Lock(fd)
+
+
+def _sign(fd: int, purpose: str) -> None:
+    """Say in the file who holds it. A full disk must not keep anybody from stopping an engine: then it stays unsigned."""
+    note = {"pid": os.getpid(), "user": _user(), "purpose": purpose, "since": time.strftime("%FT%TZ", time.gmtime())}
+    try:
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, json.dumps(note).encode(), 0)
+    except OSError:
+        return
 
 
 def open_lock(path: str) -> int:

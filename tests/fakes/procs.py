@@ -57,6 +57,12 @@ def is_alive(pid: int) -> bool:
     return _stat(pid, 0) not in ("", "Z", "X")
 
 
+def rests_of(pid: int) -> int:
+    """How often it went to sleep of its own accord: once more, and what it was woken for is done."""
+    lines = _bytes(pid, "status").decode().splitlines()
+    return next((int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt_switches")), 0)
+
+
 def parent_of(pid: int) -> int:
     """Its parent's pid; 0 when it is gone."""
     return int(_stat(pid, 1) or 0)

@@ -111,7 +111,10 @@ def test_new_bookkeeping_is_written_and_nothing_else_and_the_supervisor_takes_it
     engine = seen(node)
     before = recorded_intent(operations.records("chat@0"))
     assert before is not None
+    assert engine.supervisor is not None
+    rests = procs.rests_of(engine.supervisor.pid)
     operations.update(engine, before.bookkeeping | {"restart": before.bookkeeping["restart"] | {"policy": "never"}})
+    procs.until(lambda: procs.rests_of(node.supervisor_named("chat@0")) > rests)
     after = recorded_intent(operations.records("chat@0"))
     assert after is not None
     assert after._replace(bookkeeping={}) == before._replace(bookkeeping={})

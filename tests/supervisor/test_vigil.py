@@ -19,7 +19,7 @@ from llmgw_reconcile.supervisor.wake import NEVER
 from tests.fakes.procs import until
 from tests.fakes.supervised import BUDGETS, Place
 
-SLEEP = ("/bin/sh", "-c", "sleep 600")
+SLEEP = ("/bin/sleep", "600")  # one process from the first moment: a shell would start a second one later
 
 
 class Watch:
