@@ -51,7 +51,7 @@ def take_lock(path: str, *, purpose: str, wait: float = 0.0) -> Lock:
 
 
 def _sign(fd: int, purpose: str) -> None:
-    """Say in the file who holds it. A full disk must not keep anybody from stopping an engine: then it stays unsigned."""
+    """Say in the file who holds it; unsigned on a full disk, which must not keep anybody from stopping an engine."""
     note = {"pid": os.getpid(), "user": _user(), "purpose": purpose, "since": time.strftime("%FT%TZ", time.gmtime())}
     try:
         os.ftruncate(fd, 0)
